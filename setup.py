@@ -1,0 +1,73 @@
+"""Extensions and build knobs; everything else is in pyproject.toml.
+
+RVCORE_DEBUG=1 builds with -O0, checks and live-object counts; RVCORE_SANITIZE=1 with ASan and UBSan.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+ROOT = Path(__file__).parent
+DEBUG = os.environ.get("RVCORE_DEBUG") == "1"
+SANITIZE = os.environ.get("RVCORE_SANITIZE") == "1"
+
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": False,
+    "embedsignature": True,
+}
+COMPILE = ["-fno-strict-aliasing", "-Wno-unused-function"]
+LINK: list[str] = []
+if DEBUG:
+    COMPILE += ["-O0", "-g", "-DRVCORE_DEBUG=1", "-UNDEBUG"]
+elif SANITIZE:
+    COMPILE += ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-DRVCORE_DEBUG=1"]
+    LINK += ["-fsanitize=address,undefined"]
+else:
+    COMPILE += ["-O2", "-g0", "-fno-semantic-interposition", "-falign-functions=32"]
+
+
+def extensions() -> list[Extension]:
+    """List one extension per .pyx file under src/."""
+    sources = sorted((ROOT / "src").glob("*/*.pyx"))
+    return [
+        Extension(
+            ".".join(source.relative_to(ROOT / "src").with_suffix("").parts),
+            [str(source.relative_to(ROOT))],
+            depends=[str(path.relative_to(ROOT)) for path in source.parent.glob("*.h")],
+            extra_compile_args=COMPILE,
+            extra_link_args=LINK,
+        )
+        for source in sources
+    ]
+
+
+def generate() -> None:
+    """Write the interpreter's handlers from the statements in src/rvcore/_ops.py."""
+    sys.path.insert(0, str(ROOT / "src" / "rvcore"))
+    try:
+        import _generate  # noqa: PLC0415
+
+        _generate.write(ROOT / "src" / "rvcore" / "_handlers.pyx", trampoline=DEBUG or SANITIZE)
+    finally:
+        sys.path.pop(0)
+
+
+if (ROOT / "src" / "rvcore" / "_generate.py").exists():
+    generate()
+
+setup(
+    ext_modules=cythonize(
+        extensions(),
+        include_path=["src"],
+        compiler_directives=DIRECTIVES,
+        compile_time_env=None,
+        show_all_warnings=False,
+    )
+)
