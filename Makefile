@@ -1,14 +1,86 @@
-PYTHON ?= python3
-VENV := .venv
-PY := $(VENV)/bin/python
+# Everything runs inside .venv, which `make` creates and updates when pyproject.toml changes.
+#
+#   make demo        real calls, a refused escape, a trap report
+#   make test        the whole suite except the long counts
+#   make bench       the figures of bench/README.md, as ratios in one run
+#   make lint        ruff, mypy --strict, stubtest
+#   make debug-test  the marked core of the suite on a -O0 build that counts live objects
+#   make asan-test   the same on an address and undefined-behaviour sanitizer build
+#   make soak        the long counts
+#   make clean       removes what was built; `make distclean` removes .venv too
 
-.PHONY: build test lint
-build: $(PY)
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check -q
+PYTEST := $(PY) -m pytest
+HARNESSES := $(patsubst harness/%/,%,$(wildcard harness/*/))
+IMAGES := $(foreach name,$(HARNESSES),harness/$(name)/$(name).elf)
+
+.PHONY: build venv harnesses demo test bench lint debug-test asan-test soak clean distclean
+
+build: $(VENV)/installed
+	@mkdir -p build
 	$(PY) setup.py -q build_ext --inplace
 
-$(PY):
-	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q -e '.[build,test,lint]'
+venv: $(VENV)/installed
+
+# The editable install compiles the extensions in place, so a following `make build` finds them up to date.
+$(VENV)/installed: pyproject.toml
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade 'setuptools>=77' 'cython>=3.1'
+	$(PIP) install --no-build-isolation --editable '.[build,test,lint]'
+	touch $@
+
+$(VENV)/installed-bench: $(VENV)/installed
+	$(PIP) install --no-build-isolation --editable '.[bench]'
+	touch $@
+
+harnesses: $(IMAGES)
+
+demo: build harnesses
+	PATH="$(abspath $(VENV)/bin):$$PATH" sh docs/demo.sh
 
 test: build
-	$(PY) -m pytest -q -m "not soak"
+	$(PYTEST) -q -m "not soak"
+
+soak: build
+	$(PYTEST) -q -m soak
+
+bench: build $(VENV)/installed-bench
+	$(PY) bench/run.py
+
+lint: build
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(PY) -m mypy.stubtest --concise --ignore-missing-stub --allowlist tests/typing/stubtest-allowlist.txt $(STUBBED)
+
+# The variants live in copies of the tree under build/, so the release build beside the sources stays as it is.
+# tar keeps modification times: what did not change is not compiled again.
+VARIANT_TESTS = PYTHONPATH=$(abspath build/$@/src) $(PYTEST) -q -m "core and not soak" -p no:cacheprovider
+
+define copy-and-compile
+	@mkdir -p build/$@
+	tar -cf - --exclude='*.so' --exclude='src/rvcore/*.c' --exclude='src/berm/*.c' --exclude='*/__pycache__' \
+	    --exclude='src/rvcore/_handlers.pyx' setup.py pyproject.toml README.md src | tar -xf - -C build/$@
+	cd build/$@ && $(1) $(abspath $(PY)) setup.py -q build_ext --inplace > build.log 2>&1 \
+	    || { cat build.log; exit 1; }
+endef
+
+debug-test: build
+	$(call copy-and-compile,RVCORE_DEBUG=1)
+	$(VARIANT_TESTS)
+
+# Leak detection is off: CPython itself keeps objects until the process ends.
+asan-test: build
+	$(call copy-and-compile,RVCORE_SANITIZE=1)
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
+	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 $(VARIANT_TESTS)
+
+clean:
+	rm -rf build dist bench/build tests/guests/build harness/*/build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f harness/*/*.elf src/rvcore/*.so src/berm/*.so src/rvcore/*.c src/berm/*.c src/rvcore/_handlers.pyx
+	find src tests bench harness -name __pycache__ -type d -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV) src/*.egg-info

@@ -27,8 +27,8 @@ LINK: list[str] = []
 if DEBUG:
     COMPILE += ["-O0", "-g", "-DRVCORE_DEBUG=1", "-UNDEBUG"]
 elif SANITIZE:
-    COMPILE += ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-DRVCORE_DEBUG=1"]
     LINK += ["-fsanitize=address,undefined"]
+    COMPILE += ["-O1", "-g", *LINK, "-fno-sanitize-recover=undefined", "-DRVCORE_DEBUG=1"]
 else:
     COMPILE += ["-O2", "-g0", "-fno-semantic-interposition", "-falign-functions=32"]
 
@@ -52,7 +52,7 @@ def generate() -> None:
     """Write the interpreter's handlers from the statements in src/rvcore/_ops.py."""
     sys.path.insert(0, str(ROOT / "src" / "rvcore"))
     try:
-        import _generate  # noqa: PLC0415
+        import _generate
 
         _generate.write(ROOT / "src" / "rvcore" / "_handlers.pyx", trampoline=DEBUG or SANITIZE)
     finally:
