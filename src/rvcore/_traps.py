@@ -1,0 +1,187 @@
+"""What a run says when it dies: the codes, one frame of the call stack, and the Trap itself.
+
+Owns the wording of traps, as one line and as a report for people. It knows no memory, no symbols and no
+decoder: whoever raises a Trap has looked those up. Everything is plain data, so that a Trap can be
+pickled and can outlive the store that it came from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any, Literal
+
+from rvcore._errors import Error, printable
+
+REGISTER_NAMES = (
+    "zero ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6"
+).split()
+
+Access = Literal["load", "store", "fetch"]
+
+
+class TrapCode(enum.Enum):
+    """Why a run ended without returning."""
+
+    ILLEGAL_INSTRUCTION = "illegal instruction"
+    BREAKPOINT = "breakpoint"
+    LOAD_FAULT = "load fault"
+    STORE_FAULT = "store fault"
+    MISALIGNED_ATOMIC = "misaligned atomic"
+    BAD_JUMP = "bad jump"
+    BAD_RETURN = "bad return"
+    FETCH_FAULT = "fetch fault"
+    STACK_OVERFLOW = "stack overflow"
+    UNKNOWN_HOST_CALL = "unknown host call"
+    HOST_ERROR = "host error"
+    OUT_OF_FUEL = "out of fuel"
+    DEADLINE = "deadline"
+    INTERRUPTED = "interrupted"
+    BAD_RESULT = "bad result"
+    OUTPUT_LIMIT = "output limit"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frame:
+    """One function activation: its pc, and what the image's symbols and line tables say of it."""
+
+    pc: int
+    symbol: str | None = None
+    offset: int | None = None
+    location: str | None = None
+
+    def __str__(self) -> str:
+        """Return the frame as `0x10234 name+0x24 (file:line)`."""
+        return _place(self.pc, self.symbol, self.offset, self.location)
+
+
+def _place(pc: int, symbol: str | None, offset: int | None, location: str | None) -> str:
+    text = f"{pc:#x}"
+    if symbol is not None:
+        text += f" {printable(symbol)}+{offset or 0:#x}"
+    if location is not None:
+        text += f" ({printable(location)})"
+    return text
+
+
+class Trap(Error):
+    """A run that ended without returning; `code` says why, the other attributes where and with what."""
+
+    def __init__(
+        self,
+        *,
+        code: TrapCode,
+        pc: int | None = None,
+        address: int | None = None,
+        size: int | None = None,
+        access: Access | None = None,
+        registers: tuple[int, ...] = (),
+        symbol: str | None = None,
+        offset: int | None = None,
+        location: str | None = None,
+        frames: tuple[Frame, ...] = (),
+        host_calls: tuple[str, ...] = (),
+        number: int | None = None,
+        name: str | None = None,
+        bytes: bytes = b"",  # noqa: A002 - the instruction's bytes; the attribute has this name
+        disassembly: str = "",
+        detail: str = "",
+    ) -> None:
+        self.code = code
+        self.pc = pc
+        self.address = address
+        self.size = size
+        self.access = access
+        self.registers = registers
+        self.symbol = symbol
+        self.offset = offset
+        self.location = location
+        self.frames = frames
+        self.host_calls = host_calls
+        self.number = number
+        self.name = name
+        self.bytes = bytes
+        self.disassembly = disassembly
+        self.detail = detail
+        super().__init__(self._line())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what pickle and copy need: the constructor takes keywords only."""
+        return _rebuild, (dict(self.__dict__),)
+
+    def _line(self) -> str:
+        text = f"{self.code.value}{self._what()}"
+        if self.detail:
+            text += f": {printable(self.detail, 1000)}"
+        if self.pc is not None:
+            text += f" - at {_place(self.pc, self.symbol, self.offset, self.location)}"
+        return text
+
+    def _what(self) -> str:
+        """Return the code's own facts, ready to follow its name."""
+        code, address = self.code, self.address
+        if code is TrapCode.UNKNOWN_HOST_CALL and self.number is not None:
+            known = f", `{printable(self.name)}` is not bound here" if self.name else ""
+            return f" {self.number:#018x}{known}"
+        if code is TrapCode.ILLEGAL_INSTRUCTION and self.bytes:
+            word = int.from_bytes(self.bytes, "little")
+            name = f" ({printable(self.disassembly)})" if self.disassembly else ""
+            return f" {word:#0{2 + 2 * len(self.bytes)}x}{name}"
+        if address is None:
+            return ""
+        if code is TrapCode.BAD_JUMP:
+            return f" to {address:#x}, which no relocation names as a target"
+        if code is TrapCode.BAD_RETURN:
+            return f" to {address:#x}, which is no return site"
+        if code is TrapCode.FETCH_FAULT:
+            return f" at {address:#x}, which is not code"
+        size = f"{self.size}-byte " if self.size is not None else ""
+        return f", {size}{self.access or 'access'} at {address:#x}"
+
+    def report(self) -> str:
+        """Return everything that is known, over several lines, for the author of the guest."""
+        lines = [f"trap: {self}"]
+        if self.bytes:
+            shown = " ".join(f"{byte:02x}" for byte in self.bytes)
+            lines.append(f"instruction: {shown}  {printable(self.disassembly)}".rstrip())
+        lines += _frame_lines(self.frames)
+        lines += _register_lines(self.registers)
+        if self.host_calls:
+            lines.append("last host calls, oldest first:")
+            lines += [f"  {printable(name)}" for name in self.host_calls]
+        lines += self._hint_lines()
+        return "\n".join(lines)
+
+    def _hint_lines(self) -> list[str]:
+        if self.pc is None:
+            return []
+        if self.symbol is None:
+            return [
+                "hint: the image has no symbol for this address; strip with `objcopy --strip-debug`, "
+                "which keeps symbols and relocations, or build with -g"
+            ]
+        if self.location is None:
+            return ["hint: the image has no line table; build with -g for file and line"]
+        return []
+
+
+def _rebuild(facts: dict[str, Any]) -> Trap:
+    notes = facts.pop("__notes__", None)
+    trap = Trap(**facts)
+    for note in notes or ():
+        trap.add_note(note)
+    return trap
+
+
+def _frame_lines(frames: tuple[Frame, ...]) -> list[str]:
+    if not frames:
+        return []
+    return ["frames, innermost first:"] + [f"  #{index} {frame}" for index, frame in enumerate(frames)]
+
+
+def _register_lines(registers: tuple[int, ...]) -> list[str]:
+    if not registers:
+        return []
+    cells = [f"{name:>4} {value:#018x}" for name, value in zip(REGISTER_NAMES, registers, strict=False)]
+    rows = [cells[start : start + 4] for start in range(0, len(cells), 4)]
+    return ["registers:"] + ["  " + "  ".join(row) for row in rows]
