@@ -1,0 +1,106 @@
+"""The `berm` command: finds the subcommand, imports it, and turns what it raises into an exit code.
+
+Start-up is the point: only the module of the chosen command is imported, `--help` imports none of them, and
+no command imports anyio, jsonschema or an extension module before it needs it.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn, Protocol
+
+from berm.cli import exits
+
+# name: (module, what it does)
+COMMANDS = {
+    "run": ("berm.cli.run", "run one tool of an image and print its result"),
+    "inspect": ("berm.cli.inspect", "show what an image says about itself; nothing is run"),
+    "disasm": ("berm.cli.disasm", "disassemble an image, or one function of it"),
+    "trace": ("berm.cli.trace", "run a tool and show its blocks, host calls and memory"),
+    "profile": ("berm.cli.profile", "run a tool and count instructions per function"),
+    "bench": ("berm.cli.bench", "measure how long loading an image and calling a tool take"),
+    "new": ("berm.build.new", "write a new harness project"),
+    "build": ("berm.build.build", "compile C sources into an image"),
+    "test": ("berm.build.test", "build a harness for this machine and run its tests"),
+}
+
+
+class Command(Protocol):
+    """What a module of `COMMANDS` offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it and return the exit code."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that exits with 64 for a command line it cannot read."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line that says what is wrong and where help is, and exit."""
+        self.exit(exits.USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `berm` with `argv` (default: the process's arguments) and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        status = _dispatch(arguments)
+        sys.stdout.flush()
+    except exits.CommandError as error:
+        return _complain(str(error), error.status)
+    except KeyboardInterrupt:
+        return _complain("interrupted", exits.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has gone (`berm inspect … | head`): nothing is left to say, also not at interpreter exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.HOST_ERROR
+    return status
+
+
+def _dispatch(arguments: list[str]) -> int:
+    name = _command_name(arguments)
+    module, summary = COMMANDS[name]
+    command: Command = importlib.import_module(module)
+    parser = Parser(prog=f"berm {name}", description=summary, allow_abbrev=False)
+    command.add_arguments(parser)
+    return command.run(parser.parse_intermixed_args(arguments[1:]))
+
+
+def _command_name(arguments: list[str]) -> str:
+    parser = Parser(
+        prog="berm",
+        description="Run, inspect and build harnesses: tools as sandboxed RISC-V images.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_overview(),
+        usage="berm COMMAND …",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="show the version and exit")
+    parser.add_argument("command", metavar="COMMAND", nargs="?", help=argparse.SUPPRESS)
+    args = parser.parse_args(arguments[:1])
+    if args.version:
+        from importlib.metadata import version
+
+        parser.exit(exits.DONE, f"berm {version('crabtalk')}\n")
+    if args.command is None:
+        parser.error("a command is missing")
+    if args.command not in COMMANDS:
+        parser.error(f"there is no command {args.command!r}")
+    return str(args.command)
+
+
+def _overview() -> str:
+    lines = [f"  {name:<10}{summary}" for name, (_, summary) in COMMANDS.items()]
+    return "\n".join(["commands:", *lines, "", "berm COMMAND --help says what each one takes."])
+
+
+def _complain(message: str, status: int) -> int:
+    from berm.cli import output
+
+    print(f"berm: {output.escape_line(message)}", file=sys.stderr)
+    return status

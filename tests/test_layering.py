@@ -1,0 +1,120 @@
+"""Imports point one way: rvcore <- berm <- crabtalk, and each third-party package has its place.
+
+Reads the import statements of every .py, .pyi, .pyx and .pxd file, also those inside functions.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parent.parent / "src"
+
+# What a module may import besides the standard library, by the longest prefix of its dotted name.
+ALLOWED = {
+    "rvcore": {"rvcore", "elftools", "cython", "libc", "cpython"},
+    "berm": {"berm", "rvcore", "jsonschema", "referencing", "cython", "libc", "cpython"},
+    "berm.aio": {"berm", "rvcore", "anyio"},
+    "berm.cli": {"berm", "rvcore", "anyio"},
+    "berm.build": {"berm", "rvcore", "elftools", "ziglang"},
+    "crabtalk": {"crabtalk", "berm", "trio", "google", "sortedcontainers"},
+    "crabtalk.capabilities": {
+        "crabtalk.capabilities",
+        "berm",
+        "anyio",
+        "httpcore",
+        "h11",
+        "certifi",
+        "tzdata",
+    },
+}
+# Inside a package: nothing of it may import these, except the module that is named.
+INNERMOST = {"berm.cli": {"berm.__main__"}, "berm.aio": {"berm.cli"}}
+CYTHON_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+(.+)|c?import\s+([\w., ]+))", re.MULTILINE)
+
+
+def modules(root: Path) -> Iterator[tuple[str, Path]]:
+    """List (dotted name, file) of every module under `root`."""
+    for path in sorted(root.rglob("*")):
+        if path.suffix in {".py", ".pyi", ".pyx", ".pxd"} and "sdk" not in path.parts:
+            name = ".".join(path.relative_to(root).with_suffix("").parts)
+            yield name.removesuffix(".__init__"), path
+
+
+def python_imports(text: str, package: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")
+            base = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
+            module = ".".join(filter(None, (base, node.module)))
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def cython_imports(text: str, package: str) -> Iterator[str]:
+    for source, names, plain in CYTHON_IMPORT.findall(text):
+        if plain:
+            yield from (name.strip().split(" ")[0] for name in plain.split(","))
+        elif source.startswith("."):
+            yield package
+        else:
+            yield from (f"{source}.{name.strip(' ()').split(' ')[0]}" for name in names.split(","))
+
+
+def imports(name: str, path: Path) -> set[str]:
+    package = name if path.stem == "__init__" else name.rpartition(".")[0]
+    read = python_imports if path.suffix in {".py", ".pyi"} else cython_imports
+    return {target for target in read(path.read_text(encoding="utf-8"), package) if target}
+
+
+def within(target: str, place: str) -> bool:
+    return target == place or target.startswith(place + ".")
+
+
+def violations(root: Path) -> list[str]:
+    found = []
+    for name, path in modules(root):
+        place = max((p for p in ALLOWED if within(name, p)), key=len)
+        for target in sorted(imports(name, path)):
+            standard = target.partition(".")[0] in sys.stdlib_module_names
+            if not standard and not any(within(target, allowed) for allowed in ALLOWED[place]):
+                found.append(f"{name} imports {target}")
+            for inner, users in INNERMOST.items():
+                if within(target, inner) and not any(within(name, ok) for ok in {inner, *users}):
+                    found.append(f"{name} imports {target}")
+    return found
+
+
+def test_every_import_points_the_right_way():
+    assert violations(SOURCES) == []
+
+
+def test_the_tree_is_really_read():
+    assert {"rvcore", "berm", "berm.cli"} <= {name for name, _ in modules(SOURCES)}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "violation"),
+    [
+        ("rvcore/_elf.py", "def f():\n    from berm import wire\n", "rvcore._elf imports berm.wire"),
+        ("rvcore/_interp.pyx", "from berm._abi cimport Call, Log\n", "rvcore._interp imports berm._abi.Call"),
+        ("berm/harness.py", "import crabtalk.store\n", "berm.harness imports crabtalk.store"),
+        ("berm/harness.py", "import trio\n", "berm.harness imports trio"),
+        ("berm/invocation.py", "from . import cli\n", "berm.invocation imports berm.cli"),
+        ("berm/cli/run.py", "import crabtalk\n", "berm.cli.run imports crabtalk"),
+        (
+            "crabtalk/capabilities/web.py",
+            "from crabtalk import store\n",
+            "crabtalk.capabilities.web imports crabtalk.store",
+        ),
+    ],
+)
+def test_an_arrow_drawn_backwards_is_found(tmp_path, file, text, violation):
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert violation in violations(tmp_path)
