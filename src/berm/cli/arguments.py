@@ -7,8 +7,8 @@ from pathlib import Path
 
 from berm.cli.exits import CommandError
 
-_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
-_COUNT = re.compile(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)([kmgt]?)", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(i?b)?", re.IGNORECASE | re.ASCII)
+_COUNT = re.compile(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)([kmgt]?)", re.IGNORECASE | re.ASCII)
 _MAX_COUNT = 2**63 - 1
 MAX_IMAGE_BYTES = 256 * 1024 * 1024  # what the loader accepts; more is not read
 
@@ -25,7 +25,7 @@ def count(text: str) -> int:
     """Read a number of instructions such as `20000000000`, `2e10`, `20_000_000` or `20G`."""
     match = _COUNT.fullmatch(text.strip().replace("_", ""))
     value = round(float(match[1]) * 1000 ** " kmgt".index(match[2].lower() or " ")) if match else 0
-    if match and re.fullmatch(r"\d+", match[1]) and not match[2]:
+    if match and match[1].isdigit() and not match[2]:
         value = int(match[1])  # exact, also above 2**53
     if not 0 < value <= _MAX_COUNT:
         raise argparse.ArgumentTypeError(f"expected a count like 2e10 or 20G, got {text!r}")
