@@ -59,7 +59,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has gone (`berm inspect … | head`): nothing is left to say, also not at interpreter exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.HOST_ERROR
+    except Exception as error:
+        if not _is_ours(error):
+            raise
+        return _explain(error)
     return status
+
+
+def _is_ours(error: Exception) -> bool:
+    """Say whether an image, a guest or a link caused `error`; all else is a bug and keeps its traceback."""
+    from rvcore import Error
+
+    return isinstance(error, Error)
+
+
+def _explain(error: Exception) -> int:
+    from rvcore import Trap
+
+    if isinstance(error, Trap):
+        print(error.report(), file=sys.stderr)
+        return exits.HOST_ERROR
+    return _complain(str(error), exits.HOST_ERROR)
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -1,0 +1,81 @@
+"""From a command line to a harness with its capabilities bound, ready to be called."""
+
+import argparse
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from berm.cli.arguments import read_image, tool_arguments
+from berm.cli.exits import USAGE, CommandError
+from berm.cli.granting import granted
+
+if TYPE_CHECKING:
+    from berm import Capability, Done, Engine, Failed, Harness, Limits
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """A loaded harness; `needs_loop` says that something bound to it is async."""
+
+    harness: "Harness"
+    needs_loop: bool
+
+    def call(self, args: argparse.Namespace, *, raw: bool = False) -> "Done | Failed":
+        """Call the tool that the command line names.
+
+        Raises:
+            rvcore.Error: no such tool, or a trap.
+        """
+        blob, limits = tool_arguments(args.arguments), limits_of(args)
+        if not self.needs_loop:
+            return self.harness.call(args.tool, blob, limits=limits, raw=raw)
+        import anyio
+
+        from berm import aio
+
+        async def call() -> "Done | Failed":
+            return await aio.call(self.harness, args.tool, blob, limits=limits, raw=raw)
+
+        return anyio.run(call)
+
+
+@contextlib.contextmanager
+def opened(args: argparse.Namespace) -> Iterator[Session]:
+    """Load IMAGE and what --call names, bind what the command line grants, and close it all afterwards.
+
+    Raises:
+        CommandError: a file cannot be read, or a grant makes no sense.
+        rvcore.Error: an image cannot be loaded.
+    """
+    from berm import Config, Engine, Harness
+
+    capabilities = granted(args)
+    config = Config() if args.memory is None else Config(memory_size=args.memory)
+    with Engine(config) as engine:
+        if args.call:
+            capabilities += (_calls(engine, args.call),)
+        harness = Harness.load(engine, read_image(args.image), capabilities)
+        yield Session(harness, any(one.is_async for one in capabilities))
+
+
+def _calls(engine: "Engine", images: list[tuple[str, Path]]) -> "Capability":
+    """Bind berm.call to `images`. These reach each other and nothing else: no grant is theirs."""
+    from berm import Harness, calls
+
+    harnesses: dict[str, Harness] = {}
+    capability = calls(lambda _call, name: harnesses.get(name))
+    for name, path in images:
+        if name in harnesses:
+            raise CommandError(f"--call names {name} twice", status=USAGE)
+        harnesses[name] = Harness.load(engine, read_image(path), (capability,))
+    return capability
+
+
+def limits_of(args: argparse.Namespace) -> "Limits":
+    """Make the limits that the command line sets, with berm's defaults for the rest."""
+    from berm import Limits
+
+    given = {"fuel": args.fuel, "deadline": args.deadline}
+    return Limits(**{name: value for name, value in given.items() if value is not None})
