@@ -15,8 +15,8 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -q
 PYTEST := $(PY) -m pytest
 STUBBED := $(subst /,.,$(patsubst src/%.pyi,%,$(wildcard src/*/*.pyi)))
-HARNESSES := $(patsubst harness/%/,%,$(wildcard harness/*/))
-IMAGES := $(foreach name,$(HARNESSES),harness/$(name)/$(name).elf)
+# harness/NAME/*.c becomes harness/NAME/NAME.elf.
+IMAGES := $(foreach path,$(wildcard harness/*/),$(path)$(notdir $(path:/=)).elf)
 
 .PHONY: build venv harnesses demo test bench lint debug-test asan-test soak clean distclean
 
@@ -39,10 +39,14 @@ $(VENV)/installed-bench: $(VENV)/installed
 
 harnesses: $(IMAGES)
 
+.SECONDEXPANSION:
+$(IMAGES): $$(wildcard $$(@D)/*.c $$(@D)/*.h) $(shell find src/berm/sdk src/berm/build -name '*.[ch]' -o -name '*.py') | build
+	$(VENV)/bin/berm build $(filter $(@D)/%.c,$^) -o $@
+
 demo: build harnesses
 	PATH="$(abspath $(VENV)/bin):$$PATH" sh docs/demo.sh
 
-test: build
+test: build harnesses
 	$(PYTEST) -q -m "not soak"
 
 soak: build
@@ -69,12 +73,12 @@ define copy-and-compile
 	    || { cat build.log; exit 1; }
 endef
 
-debug-test: build
+debug-test: build harnesses
 	$(call copy-and-compile,RVCORE_DEBUG=1)
 	$(VARIANT_TESTS)
 
 # Leak detection is off: CPython itself keeps objects until the process ends.
-asan-test: build
+asan-test: build harnesses
 	$(call copy-and-compile,RVCORE_SANITIZE=1)
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
 	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 $(VARIANT_TESTS)
