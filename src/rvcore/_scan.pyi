@@ -1,0 +1,6 @@
+from collections.abc import Callable
+
+from rvcore._tables import CodeMap
+
+def find_foreign(code: CodeMap, extension_of: Callable[[int], str | None]) -> tuple[int, bytes] | None: ...
+def mark_formed(code: CodeMap) -> None: ...
