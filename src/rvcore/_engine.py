@@ -1,0 +1,105 @@
+"""The engine: one configuration, the arenas' budget, and the programs it remembers."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rvcore._config import Config
+from rvcore._elf import read_elf
+from rvcore._memory import PoolBudget
+from rvcore._program import Program
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatistics:
+    """What an engine holds at one moment; sizes in bytes."""
+
+    arenas_live: int
+    arenas_free: int
+    arenas_created: int
+    arena_bytes_free: int
+    programs: int
+    program_bytes: int
+
+
+class Engine:
+    """Loads programs and lends arenas; shared by any number of threads."""
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = Config() if config is None else config
+        self._budget = PoolBudget(self.config.pool_bytes, self.config.pool_arenas)
+        self._lock = threading.Lock()
+        self._programs: OrderedDict[str, Program] = OrderedDict()
+        self._program_bytes = 0
+        self._closed = False
+
+    def load(self, elf: bytes) -> tuple[Program, str]:
+        """Return the decoded program and the sha256 of `elf`; bytes seen before are not decoded again.
+
+        Raises:
+            LoadError: The file is malformed, unsupported or does not fit.
+            ValueError: The engine is closed.
+        """
+        self._check_open()
+        digest = hashlib.sha256(elf).hexdigest()
+        with self._lock:
+            known = self._programs.get(digest)
+            if known is not None:
+                self._programs.move_to_end(digest)
+                return known, digest
+        image = read_elf(bytes(elf), require_relocations=self.config.cfi)
+        program = Program(image, self.config, self._budget)
+        self._remember(digest, program)
+        return program, digest
+
+    def _remember(self, digest: str, program: Program) -> None:
+        with self._lock:
+            if self._closed or digest in self._programs:
+                return
+            self._programs[digest] = program
+            self._program_bytes += program.size_bytes
+            while self._program_bytes > self.config.cache_bytes and self._programs:
+                _, oldest = self._programs.popitem(last=False)
+                self._program_bytes -= oldest.size_bytes
+
+    def statistics(self) -> EngineStatistics:
+        """Count what the engine holds now."""
+        with self._lock:
+            return EngineStatistics(
+                arenas_live=self._budget.live_arenas,
+                arenas_free=self._budget.held_arenas,
+                arenas_created=self._budget.created,
+                arena_bytes_free=self._budget.held_bytes,
+                programs=len(self._programs),
+                program_bytes=self._program_bytes,
+            )
+
+    def close(self) -> None:
+        """Give free arenas and remembered programs back; runs in flight finish on theirs."""
+        with self._lock:
+            self._closed = True
+            programs = list(self._programs.values())
+            self._programs.clear()
+            self._program_bytes = 0
+        for program in programs:
+            program.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("engine is closed")
+
+    def __enter__(self) -> Engine:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,76 @@
+"""A module: one program of an engine, ready to be instantiated any number of times."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from rvcore._disasm import disassemble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from rvcore._elf import ElfImage
+    from rvcore._engine import Engine
+    from rvcore._program import Program
+
+
+class Module:
+    """Decoded code and initial memory of one ELF file; immutable."""
+
+    def __init__(self, engine: Engine, elf: bytes) -> None:
+        """Load an ELF file.
+
+        Raises:
+            LoadError: The file is malformed, unsupported or does not fit.
+        """
+        self.engine = engine
+        program, digest = engine.load(elf)
+        self._program: Program = program
+        self.sha256: str = digest
+
+    @classmethod
+    def from_file(cls, engine: Engine, path: str | Path) -> Module:
+        """Load an ELF file from disk.
+
+        Raises:
+            LoadError: As the constructor.
+            OSError: The file cannot be read.
+        """
+        with open(path, "rb") as file:  # noqa: PTH123 - accepts str as well
+            return cls(engine, file.read())
+
+    @property
+    def image(self) -> ElfImage:
+        """The ELF file as it was read."""
+        image: ElfImage = self._program.image
+        return image
+
+    @property
+    def exports(self) -> Mapping[str, int]:
+        """Guest address of each global function, by name."""
+        return MappingProxyType(self._program.exports)
+
+    def disassemble(self, symbol: str | None = None) -> Iterator[tuple[int, bytes, str]]:
+        """Yield (address, bytes, text) of each instruction, of one function or of all code.
+
+        Raises:
+            KeyError: No function has that name.
+        """
+        wanted = None if symbol is None else self._extent(symbol)
+        addresses = sorted(set(self._program.code.addresses()))
+        for part in self.image.code:
+            for address in addresses:
+                offset = address - part.start
+                if not 0 <= offset < len(part.data) - 1 or (wanted and not wanted[0] <= address < wanted[1]):
+                    continue
+                length = 4 if part.data[offset] & 3 == 3 and offset + 4 <= len(part.data) else 2
+                raw = bytes(part.data[offset : offset + length])
+                yield address, raw, disassemble(int.from_bytes(raw, "little"), address)
+
+    def _extent(self, symbol: str) -> tuple[int, int]:
+        for start, size, name in self.image.symbols.functions():
+            if name == symbol:
+                return start, start + size
+        raise KeyError(symbol)
