@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import anyio
@@ -65,13 +65,16 @@ def wire():
     return SimpleNamespace(pack=pack_fields, unpack=unpack_fields)
 
 
+def descriptors():
+    return {path.name for path in Path("/dev/fd").iterdir()}
+
+
 @pytest.fixture
 def no_leaked_descriptors():
     """Fail a test that leaves a descriptor open."""
-    before = set(os.listdir("/dev/fd"))
+    before = descriptors()
     yield
-    after = set(os.listdir("/dev/fd"))
-    assert after - before == set()
+    assert descriptors() - before == set()
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import socket
 import stat
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,14 @@ from crabtalk.capabilities.files import Files, files
 
 FOREVER = float("inf")
 pytestmark = pytest.mark.usefixtures("no_leaked_descriptors")
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def count_descriptors():
+    return len(names(Path("/dev/fd")))
 
 
 @pytest.fixture
@@ -107,7 +116,7 @@ def test_nothing_outside_is_written(fs, root, tmp_path, path):
     with pytest.raises(Refused, match="leaves the root"):
         fs("berm.fs.write", path, b"overwritten")
     assert (tmp_path / "secret").read_text() == "secret"
-    assert sorted(os.listdir(tmp_path)) == ["root", "secret"]
+    assert names(tmp_path) == ["root", "secret"]
 
 
 def test_a_nul_byte_in_any_request_is_an_error(fs):
@@ -143,13 +152,14 @@ def test_a_fifo_is_refused_and_does_not_hang(bound, fifo, operation):
 
 
 def test_a_fifo_swapped_in_after_the_question_does_not_hang(bound, root, fifo, monkeypatch):
+    swapped_in = root / fifo
     (root / "file").write_text("x")
     asked = module._refuse_irregular
 
     def swap_after(status, path):
         asked(status, path)
-        if (root / "fifo").exists():
-            (root / "fifo").rename(root / "file")
+        if swapped_in.exists():
+            swapped_in.rename(root / "file")
 
     monkeypatch.setattr(module, "_refuse_irregular", swap_after)
     with pytest.raises(Failure, match="not a regular file"):
@@ -174,7 +184,7 @@ def test_devices_are_refused(device):
             bound.read(device, FOREVER)
         with pytest.raises(Failure, match="not a regular file"):
             bound.write(device, b"x", FOREVER)
-    assert stat.S_ISCHR(os.stat(f"/dev/{device}").st_mode)
+    assert stat.S_ISCHR(Path(f"/dev/{device}").stat().st_mode)
 
 
 def test_a_directory_is_no_file_and_a_file_no_directory(bound, root):
@@ -209,7 +219,7 @@ def test_the_default_bounds_are_those_of_the_table():
 
 
 def test_a_sparse_giant_is_not_believed_nor_read(bound, root):
-    with open(root / "giant", "wb") as file:
+    with (root / "giant").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(Failure, match="larger than 52428800 bytes"):
         bound.read("giant", FOREVER)
@@ -218,7 +228,7 @@ def test_a_sparse_giant_is_not_believed_nor_read(bound, root):
 def test_a_file_that_claims_no_size_is_read_to_its_end():
     with Root("/proc/self") as opened:
         status = Files(opened).read("status", FOREVER)
-    assert os.stat("/proc/self/status").st_size == 0
+    assert Path("/proc/self/status").stat().st_size == 0
     assert b"\nPid:" in status
 
 
@@ -228,7 +238,7 @@ def test_a_file_that_grows_while_it_is_read_ends_at_the_cap(small, root, monkeyp
     read = os.read
 
     def grow_then_read(fd, count):
-        with open(path, "ab") as file:
+        with path.open("ab") as file:
             file.write(b"x" * 100)
         return read(fd, min(count, 100))
 
@@ -276,7 +286,7 @@ def test_an_entry_that_vanishes_while_listing_is_left_out(bound, root, monkeypat
     assert "stays" in [entry["name"] for entry in bound.entries("", FOREVER)]
 
 
-def test_a_passed_deadline_ends_every_long_loop(fs, root, bind, new_call, bound):
+def test_a_passed_deadline_ends_every_long_loop(root, bind, new_call, bound):
     (root / "file").write_bytes(b"x")
     late = bind(files(bound.root), new_call(deadline_left=-1.0))
     time.sleep(0.001)
@@ -284,7 +294,7 @@ def test_a_passed_deadline_ends_every_long_loop(fs, root, bind, new_call, bound)
         with pytest.raises(Failure, match="deadline"):
             late(*request)
     assert (root / "file").read_bytes() == b"x"
-    assert os.listdir(root) == ["file"]
+    assert names(root) == ["file"]
 
 
 # Replacing
@@ -292,11 +302,11 @@ def test_a_passed_deadline_ends_every_long_loop(fs, root, bind, new_call, bound)
 
 def test_a_write_replaces_the_file_and_leaves_open_readers_the_old_one(bound, root):
     (root / "file").write_text("old")
-    with open(root / "file") as reader:
+    with (root / "file").open() as reader:
         bound.write("file", b"new", FOREVER)
         assert reader.read() == "old"
     assert (root / "file").read_text() == "new"
-    assert os.listdir(root) == ["file"]
+    assert names(root) == ["file"]
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o755, 0o666])
@@ -349,7 +359,7 @@ def test_a_write_through_a_link_replaces_what_it_points_to(bound, root):
     bound.write("link", b"new", FOREVER)
     assert (root / "link").is_symlink()
     assert (root / "sub" / "real").read_text() == "new"
-    assert os.listdir(root / "sub") == ["real"]
+    assert names(root / "sub") == ["real"]
 
 
 def test_a_write_through_a_dangling_link_makes_the_file(bound, root):
@@ -387,10 +397,10 @@ def test_a_failed_write_leaves_the_old_file_and_no_temporary(bound, root, monkey
         with pytest.raises(Failure, match="no space left on device: `file`"):
             bound.write("file", b"new", FOREVER)
     assert (root / "file").read_text() == "old"
-    assert os.listdir(root) == ["file"]
+    assert names(root) == ["file"]
 
 
-def test_the_new_content_is_on_disk_before_the_rename(bound, root, monkeypatch):
+def test_the_new_content_is_on_disk_before_the_rename(bound, monkeypatch):
     steps = []
     for name in ("fsync", "rename"):
         real = getattr(os, name)
@@ -404,7 +414,7 @@ def test_the_new_content_is_on_disk_before_the_rename(bound, root, monkeypatch):
 def test_a_missing_directory_is_not_made(bound, root):
     with pytest.raises(Failure, match="no such file or directory: `missing/file`"):
         bound.write("missing/file", b"x", FOREVER)
-    assert os.listdir(root) == []
+    assert names(root) == []
 
 
 def test_a_name_of_full_length_can_be_written(bound, root):
@@ -412,7 +422,7 @@ def test_a_name_of_full_length_can_be_written(bound, root):
     assert bound.read("x" * 255, FOREVER) == b"y"
     with pytest.raises(Failure, match="file name too long"):
         bound.write("x" * 256, b"y", FOREVER)
-    assert os.listdir(root) == ["x" * 255]
+    assert names(root) == ["x" * 255]
 
 
 def test_readers_never_see_half_a_write(bound):
@@ -446,7 +456,7 @@ def test_files_links_and_empty_directories_are_removed(bound, root):
     os.mkfifo(root / "fifo")
     for path in ("file", "empty", "link", "fifo"):
         bound.remove(path)
-    assert os.listdir(root) == ["kept"]
+    assert names(root) == ["kept"]
     with pytest.raises(Failure, match="directory not empty"):
         bound.remove("kept")
     with pytest.raises(Failure, match="no such file"):
@@ -458,7 +468,7 @@ def test_the_root_is_not_removed(bound, root, path):
     (root / "sub").mkdir()
     if path == "sub/.":  # names the directory itself
         bound.remove(path)
-        assert os.listdir(root) == []
+        assert names(root) == []
         return
     with pytest.raises(Refused, match="has to be a name"):
         bound.remove(path)
@@ -482,13 +492,13 @@ def test_the_home_is_neither_read_listed_written_nor_removed(fs, root, monkeypat
     ):
         with pytest.raises(Refused, match="daemon's own directory"):
             guarded(*request)
-    assert os.listdir(home) == ["token"]
+    assert names(home) == ["token"]
     assert [entry["name"] for entry in json.loads(guarded("berm.fs.list", ""))] == ["home"]
 
 
 def test_the_root_handle_is_given_back_with_the_capabilities(root):
-    before = len(os.listdir("/dev/fd"))
+    before = count_descriptors()
     made = files(root)
-    assert len(os.listdir("/dev/fd")) == before + 1
+    assert count_descriptors() == before + 1
     del made
-    assert len(os.listdir("/dev/fd")) == before
+    assert count_descriptors() == before
