@@ -28,10 +28,14 @@ RISCV = [
 ]  # fmt: skip
 # mvp plus what every engine here has had for years: no SIMD, no threads.
 WASM = ["-target", "wasm32-freestanding", "-mcpu=mvp+sign_ext+mutable_globals"]
-COMMON = ["-std=gnu11", "-O2", "-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-g0"]
+WASM_LINK = ["-Wl,--no-entry", "-Wl,--export=kernel", "-Wl,--strip-all"]
+COMMON = [
+    "-std=gnu11", "-O2", "-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-g0",
+]  # fmt: skip
 RUNTIME = [
     "-target", "riscv64-freestanding-none", "-mcpu", "generic_rv64+m+a+c", "-mcmodel=medium", "-O", "ReleaseSmall",
-    "-fstrip", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-PIC", "-static", "--name", "crt",
+    "-fstrip", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-PIC", "-static",
+    "--name", "crt",
 ]  # fmt: skip
 
 
@@ -126,7 +130,7 @@ def zig(*arguments: str) -> list[str]:
 
 @functools.cache
 def _zig_version() -> str:
-    return subprocess.run(zig("version"), capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+    return _output(zig("version"))
 
 
 @functools.cache
@@ -140,7 +144,11 @@ def _gcc_version() -> str:
     compiler = native_compiler()
     if compiler is None:
         return "none"
-    return subprocess.run([compiler, "-dumpfullversion"], capture_output=True, text=True, check=True, timeout=60).stdout
+    return _output([compiler, "-dumpfullversion"])
+
+
+def _output(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
 def runtime_library() -> Path:
@@ -149,7 +157,7 @@ def runtime_library() -> Path:
 
 
 def _make_runtime(made: Path) -> None:
-    import ziglang  # noqa: PLC0415  # only a cold build needs it
+    import ziglang  # only a cold build needs it
 
     source = Path(ziglang.__file__).parent / "lib" / "compiler_rt.zig"
     run(zig("build-lib", str(source), *RUNTIME, f"-femit-bin={made}"))
@@ -157,8 +165,8 @@ def _make_runtime(made: Path) -> None:
 
 def link_riscv(made: Path, objects: list[Path], entry: str) -> None:
     """Link guest objects as the harness toolchain does: static, with relocations and symbols."""
-    run(zig("ld.lld", "-m", "elf64lriscv", "-static", "--emit-relocs", "--gc-sections", "-e", entry, "-o", str(made),
-            *map(str, objects), str(runtime_library())))  # fmt: skip
+    flags = ["-m", "elf64lriscv", "-static", "--emit-relocs", "--gc-sections", "-e", entry]
+    run(zig("ld.lld", *flags, "-o", str(made), *map(str, objects), str(runtime_library())))
 
 
 def _make_riscv(made: Path, source: Path) -> None:
@@ -168,7 +176,7 @@ def _make_riscv(made: Path, source: Path) -> None:
 
 
 def _make_wasm(made: Path, source: Path) -> None:
-    run(zig("cc", *WASM, *COMMON, "-Wl,--no-entry", "-Wl,--export=kernel", "-Wl,--strip-all", "-o", str(made), str(source)))
+    run(zig("cc", *WASM, *COMMON, *WASM_LINK, "-o", str(made), str(source)))
 
 
 def _make_native(made: Path, source: Path) -> None:
@@ -181,7 +189,7 @@ def _make_native(made: Path, source: Path) -> None:
 NATIVE = ["-std=gnu11", "-O2", "-shared", "-fPIC", "-g0"]
 _RECIPES = {
     Target.RISCV: _Recipe([*RISCV, *COMMON, *RUNTIME], _make_riscv),
-    Target.WASM: _Recipe([*WASM, *COMMON], _make_wasm),
+    Target.WASM: _Recipe([*WASM, *COMMON, *WASM_LINK], _make_wasm),
     Target.NATIVE: _Recipe(NATIVE, _make_native),
 }
 
