@@ -30,11 +30,12 @@ RISCV = [
 WASM = ["-target", "wasm32-freestanding", "-mcpu=mvp+sign_ext+mutable_globals"]
 WASM_LINK = ["-Wl,--no-entry", "-Wl,--export=kernel", "-Wl,--strip-all"]
 COMMON = [
-    "-std=gnu11", "-O2", "-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-g0",
+    "-std=gnu11", "-O2", "-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables",
+    "-g0",
 ]  # fmt: skip
 RUNTIME = [
-    "-target", "riscv64-freestanding-none", "-mcpu", "generic_rv64+m+a+c", "-mcmodel=medium", "-O", "ReleaseSmall",
-    "-fstrip", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-PIC", "-static",
+    "-target", "riscv64-freestanding-none", "-mcpu", "generic_rv64+m+a+c", "-mcmodel=medium", "-fno-PIC",
+    "-O", "ReleaseSmall", "-fstrip", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-static",
     "--name", "crt",
 ]  # fmt: skip
 

@@ -20,8 +20,9 @@ from typing import NamedTuple
 
 from build_guests import Target, build, kernels
 from rvcore._decode import expansion, name_of
-from rvcore._ops import ALL, CODES
 from unicorn_guest import BlockProfile, UnicornGuest
+
+from rvcore._ops import ALL, CODES
 
 BLOCK_EVENTS = 300_000
 VALUE_KINDS = {"alu", "alu_imm", "load", "li"}
@@ -266,7 +267,9 @@ def main() -> None:
 
 def _write(path: Path | None, rows: list[tuple[Pair, float]]) -> None:
     if path is not None:
-        path.write_text("[\n" + ",\n".join(f"  {json.dumps([*pair, share])}" for pair, share in rows) + "\n]\n")
+        lines = ",\n".join(f"  {json.dumps([*pair, share])}" for pair, share in rows)
+        lines = ",\n".join(f"  {json.dumps([*pair, share])}" for pair, share in rows)
+        path.write_text(f"[\n{lines}\n]\n")
 
 
 def _report(order: list[tuple[Pair, float]]) -> None:
