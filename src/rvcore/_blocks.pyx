@@ -21,9 +21,11 @@ from rvcore._decode cimport decode, expand
 from rvcore._handlers cimport (
     CODE_auipc_far, CODE_beq, CODE_bgeu, CODE_ebreak, CODE_ecall, CODE_illegal, CODE_j, CODE_jal, CODE_jalr,
     CODE_jalr_known, CODE_li, CODE_liu, CODE_off_code, CODE_resume, CODE_ret, COMMUTES, HAS_RESULT, IS_JUMP,
-    READS_RS1, choose,
+    READS_RS1, choose, variant_of,
 )
-from rvcore._hart cimport MAP_RETURN, MAP_TARGET, Op
+from rvcore._hart cimport MAP_RETURN, MAP_TARGET, HandlerFn, Op
+
+from rvcore._ops import ALL
 
 # An op array larger than this could not be addressed by 32-bit byte displacements.
 MAX_OPS = 1 << 26
@@ -239,8 +241,7 @@ cdef class Code:
         with nogil:
             self.swap_operands()
         self.measure()
-        with nogil:
-            self.choose_handlers(fuse)
+        self.choose_handlers(fuse)
         free(self.hard)
         self.hard = NULL
 
@@ -298,10 +299,27 @@ cdef class Code:
         free(reach)
         self.longest = most
 
-    cdef void choose_handlers(self, bint fuse) noexcept nogil:
-        cdef uint64_t index
-        for index in range(self.count):
-            self.ops[index].fn = choose(&self.ops[index], fuse)
+    cdef void choose_handlers(self, bint fuse) except *:
+        """Give each op the handler, fused or not, that leaves the fewest dispatches to the end of its run.
+
+        Every slot is decided for itself, from the last to the first, as it may be jumped to.
+        """
+        cdef uint32_t* cost = <uint32_t*>malloc((self.count + 2) * sizeof(uint32_t))
+        cdef int64_t index
+        cdef HandlerFn plain, fused
+        if cost == NULL:
+            raise MemoryError
+        cost[self.count] = cost[self.count + 1] = 0
+        with nogil:
+            for index in range(<int64_t>self.count - 1, -1, -1):
+                plain = choose(&self.ops[index], False)
+                fused = choose(&self.ops[index], fuse)
+                self.ops[index].fn = plain
+                cost[index] = 1 + (0 if ends_run(&self.ops[index]) else cost[index + 1])
+                if fused != plain and 1 + cost[index + 2] <= cost[index]:
+                    self.ops[index].fn = fused
+                    cost[index] = 1 + (0 if ends_run(&self.ops[index + 1]) else cost[index + 2])
+        free(cost)
 
     def entries(self):
         """Return (guest address, flags) of every halfword that starts an op; for tests and tools."""
@@ -311,6 +329,13 @@ cdef class Code:
         """Tell whether a return may land on `pc`."""
         cdef uint64_t offset = pc - self.start
         return bool(offset < self.size and not offset & 1 and self.map[offset >> 1] & MAP_RETURN)
+
+    def links(self):
+        """Return (op name, how the next op gets its rs1: f, k or l) of each op, in op order; for the profiler."""
+        return [
+            (ALL[self.ops[i].code].name, "fkl"[variant_of(&self.ops[i], &self.ops[i + 1], False)])
+            for i in range(self.count)
+        ]
 
     def addresses(self):
         """Return the guest address of each op, in op order."""

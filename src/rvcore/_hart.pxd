@@ -139,9 +139,6 @@ ctypedef struct Hart:
     uint64_t fault_address
     uint64_t fault_size     # bytes
     uint64_t* counts        # executions of each op when profiling, else NULL; owned by the machine
-    uint32_t* trace         # guest addresses of entered blocks when tracing, else NULL; owned by the machine
-    uint32_t trace_count
-    uint32_t trace_size     # capacity of trace
 
 
 cdef inline uint32_t pc_of(const Hart* h, const Op* ip) noexcept nogil:

@@ -3,15 +3,15 @@
 
 The fast handlers compare their budget on backward and indirect edges only, so they may retire up to `longest`
 instructions more than asked. The loop therefore gives them what is left minus `longest`, and steps the rest one
-by one. That is also the whole loop of builds without tail calls, of profiling and of tracing.
+by one. That is also the whole loop of builds without tail calls, and of profiling.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from rvcore._handlers cimport CODE_resume, HAS_FAST, IS_JUMP, STEPS, start
+from rvcore._handlers cimport CODE_resume, HAS_FAST, STEPS, start
 from rvcore._hart cimport (
-    EXIT_DEADLINE, EXIT_INTERRUPTED, EXIT_OUT_OF_FUEL, EXIT_SLICE, EXIT_TRAP, QUANTUM, Hart, Op, pc_of,
+    EXIT_DEADLINE, EXIT_INTERRUPTED, EXIT_OUT_OF_FUEL, EXIT_SLICE, EXIT_TRAP, QUANTUM, Hart, Op,
     rv_word_load, rv_word_store,
 )
 
@@ -32,14 +32,6 @@ cdef int run_fast(Hart* h, int64_t budget, int64_t* used) noexcept nogil:
     return reason
 
 
-cdef inline void observe(Hart* h, const Op* ip, const Op* following) noexcept nogil:
-    """Note the start of a block when tracing."""
-    if h.trace != NULL and (following != ip + 1 or IS_JUMP[ip.code]):
-        if h.trace_count < h.trace_size:
-            h.trace[h.trace_count] = pc_of(h, following)
-        h.trace_count += 1
-
-
 cdef int run_steps(Hart* h, int64_t budget, int64_t* used) noexcept nogil:
     """Step exactly `budget` instructions, unless the run exits first."""
     cdef const Op* ip = h.ip
@@ -57,7 +49,6 @@ cdef int run_steps(Hart* h, int64_t budget, int64_t* used) noexcept nogil:
             used[0] += 1
             if h.counts != NULL:
                 h.counts[ip - h.ops] += 1
-        observe(h, ip, following)
         ip = following
     h.ip = ip
     return EXIT_SLICE
@@ -72,7 +63,7 @@ cdef int hart_run(Hart* h, uint64_t longest, int64_t fuel, int64_t deadline_ns) 
     cdef int64_t span = <int64_t>longest
     cdef int64_t slice_, used
     cdef int reason
-    cdef bint fast = HAS_FAST and h.counts == NULL and h.trace == NULL
+    cdef bint fast = HAS_FAST and h.counts == NULL
     while True:
         if rv_word_load(&h.interrupt):
             rv_word_store(&h.interrupt, 0)

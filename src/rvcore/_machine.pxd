@@ -26,10 +26,15 @@ cdef class HostTable:
     cdef int add_deferred(self, uint64_t number, str name) except -1
 
 
+cdef class RunHook:
+    cdef int run(self, Machine machine, int64_t fuel, int64_t deadline_ns) noexcept
+
+
 cdef class Machine:
     cdef Hart hart
     cdef readonly Program program
     cdef readonly HostTable host
+    cdef public RunHook hook         # runs in place of the loop, None for the loop
     cdef readonly bint entered       # an arena is held
 
     cdef int acquire(self) except -1

@@ -4,7 +4,7 @@
 A machine is used by one thread at a time; only `interrupt` may come from another.
 """
 
-from array import array
+cimport cython
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
@@ -118,6 +118,16 @@ cdef HostEntry* new_entries(uint64_t count) except NULL:
     return entries
 
 
+cdef class RunHook:
+    """Runs a machine in place of its own loop; a recorder is one."""
+
+    cdef int run(self, Machine machine, int64_t fuel, int64_t deadline_ns) noexcept:
+        """Run as `hart_run` would."""
+        return hart_run(&machine.hart, machine.program.code.longest, fuel, deadline_ns)
+
+
+# Without tp_clear: __dealloc__ gives the arena back to the program's pool, so both must still be there.
+@cython.no_gc_clear
 cdef class Machine:
     """A hart, an arena while it is entered, and the table of its host calls."""
 
@@ -147,7 +157,6 @@ cdef class Machine:
         live_machines -= 1
         self.leave()
         free(self.hart.counts)
-        free(self.hart.trace)
 
     cdef int acquire(self) except -1:
         """Take a clean arena.
@@ -181,7 +190,6 @@ cdef class Machine:
         h.ring_count = 0
         h.reserved = 0
         h.trap_code = 0
-        h.trace_count = 0
         rv_word_store(&h.interrupt, 0)
         return 0
 
@@ -197,6 +205,9 @@ cdef class Machine:
 
     cdef int run(self, int64_t fuel, int64_t deadline_ns) noexcept nogil:
         """Run until an exit: EXIT_*. The machine must be entered and not have returned or trapped."""
+        if self.hook is not None:
+            with gil:
+                return self.hook.run(self, fuel, deadline_ns)
         return hart_run(&self.hart, self.program.code.longest, fuel, deadline_ns)
 
     cdef void leave(self) noexcept:
@@ -353,18 +364,3 @@ cdef class Machine:
             (self.program.code.pcs[i], self.hart.counts[i])
             for i in range(self.program.code.count) if self.hart.counts[i]
         ]
-
-    def start_trace(self, uint32_t blocks):
-        """Note the start of each block entered from now on, the first `blocks` of them."""
-        free(self.hart.trace)
-        self.hart.trace = <uint32_t*>calloc(blocks, sizeof(uint32_t))
-        if self.hart.trace == NULL:
-            raise MemoryError
-        self.hart.trace_size = blocks
-        self.hart.trace_count = 0
-
-    def trace(self):
-        """Return (guest addresses of the blocks noted, how many were entered in all)."""
-        cdef uint32_t i
-        kept = min(self.hart.trace_count, self.hart.trace_size)
-        return [self.hart.trace[i] for i in range(kept)], self.hart.trace_count

@@ -9,9 +9,10 @@ store to a page takes the slow path, which logs the page; giving an arena back u
 This module knows nothing of ELF files or instructions.
 """
 
-import mmap
 import os
 import sys
+
+cimport cython
 
 from libc.errno cimport errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
@@ -119,6 +120,7 @@ cdef class PoolBudget:
         self.max_arenas = max_arenas
 
 
+@cython.no_gc_clear
 cdef class ArenaPool:
     """Arenas of one program: lent clean, taken back, cleaned by their dirty log.
 

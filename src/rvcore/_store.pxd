@@ -16,7 +16,7 @@ cdef class Linkage:
 cdef class Store:
     cdef readonly object engine
     cdef public object data       # the embedder's own, given to host functions as caller.data
-    cdef Machine machine          # None until linked
+    cdef Machine _machine         # None until linked
     cdef Linkage linkage
     cdef int64_t fuel             # instructions left; UNLIMITED for no limit
     cdef readonly bint closed

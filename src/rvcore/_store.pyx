@@ -105,19 +105,19 @@ cdef class Store:
         """
         if self.closed:
             raise ValueError("store is closed")
-        if self.machine is not None:
+        if self._machine is not None:
             raise ValueError("the store has an instance already")
         machine = Machine(program, linkage.table)
         (<Machine>machine).acquire()
-        self.machine = machine
+        self._machine = machine
         self.linkage = linkage
 
     cdef Machine linked(self):
         if self.closed:
             raise ValueError("store is closed")
-        if self.machine is None:
+        if self._machine is None:
             raise ValueError("the store has no instance yet")
-        return self.machine
+        return self._machine
 
     @property
     def memory(self):
@@ -141,7 +141,7 @@ cdef class Store:
 
     def interrupt(self):
         """Stop the run within about 50,000 instructions; may be called from any thread."""
-        cdef Machine machine = self.machine
+        cdef Machine machine = self._machine
         if machine is not None:
             machine.interrupt()
 
@@ -153,13 +153,10 @@ cdef class Store:
         """Return (guest address, executions) of each instruction that ran."""
         return self.linked().profile()
 
-    def start_trace(self, blocks=1 << 16):
-        """Note the blocks entered by later runs, the first `blocks` of each."""
-        self.linked().start_trace(blocks)
-
-    def trace(self):
-        """Return (addresses of the blocks noted, count of all blocks entered)."""
-        return self.linked().trace()
+    @property
+    def machine(self):
+        """The machine underneath, for tools that record runs."""
+        return self.linked()
 
     def dirty_ranges(self):
         """Return what the guest and its host have written, as page-wise (start, stop)."""
@@ -173,9 +170,9 @@ cdef class Store:
         """
         if self.busy:
             raise ValueError("store is in use")
-        if self.machine is not None:
-            self.machine.leave()
-        self.machine = None
+        if self._machine is not None:
+            self._machine.leave()
+        self._machine = None
         self.call = None
         self.closed = True
 
