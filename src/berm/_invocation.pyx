@@ -33,7 +33,7 @@ from rvcore._traps import TrapCode, Trap
 
 from berm.chain import Chain
 from berm.errors import AsyncCapabilityError, NoSuchEntry, NoSuchTool, Refused
-from berm.fnv import KNOWN_NAMES, call_number, unbound_reason
+from berm.fnv import UNBOUND_REASONS, call_number
 from berm.manifest import ON_NOTIFY, ON_WAKE
 
 logger = logging.getLogger("berm.guest")
@@ -429,7 +429,7 @@ cdef class Linked:
     cdef void give_back(self, Guest guest) noexcept:
         """End a guest and keep it, unless enough are kept or it was instrumented."""
         guest.end()
-        if len(self.idle) < IDLE_GUESTS and guest.machine.hart.counts == NULL and guest.machine.hart.trace == NULL:
+        if len(self.idle) < IDLE_GUESTS and guest.machine.hook is None and guest.machine.hart.counts == NULL:
             self.idle.append(guest)
 
     cdef object call_entry(self, str label, uint64_t pc, args, limits, context, bint raw, chain, int depth):
@@ -473,7 +473,7 @@ def link_table(entries):
     for name, capability, refusable in entries:
         table.add_deferred(call_number(name), name)
         bound.append(Bound(capability, refusable))
-    table.know({call_number(name): unbound_reason(name) for name in KNOWN_NAMES})
+    table.know(UNBOUND_REASONS)
     return table, tuple(bound)
 
 

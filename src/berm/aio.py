@@ -6,11 +6,12 @@ while the guest is suspended. Every thread is waited for: nothing of an invocati
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+from anyio.abc import TaskGroup, TaskStatus
 
 from berm._invocation import HostCall, Invocation
 from berm._outcome import Done, Failed, Limits
@@ -93,60 +94,127 @@ async def drive(invocation: Invocation, *, limiter: anyio.CapacityLimiter | None
     Raises:
         Trap: as `call`.
     """
+    driver = _Driver(invocation, limiter)
     try:
-        while True:
-            step = invocation.advance(FIRST_SLICE)
-            if isinstance(step, HostCall):
-                await _serve(invocation, step, limiter)
-            elif step is not None:
-                return step
-            elif invocation.computing:
-                await _in_thread(invocation, invocation.compute, limiter)
-            else:
-                await anyio.lowlevel.checkpoint()
+        step = await driver.until_awaited()
+        return await driver.with_tasks(step) if isinstance(step, HostCall) else step
     finally:
         invocation.close()
 
 
-async def _serve(invocation: Invocation, step: HostCall, limiter: anyio.CapacityLimiter | None) -> None:
-    function = step.capability.function
-    try:
-        if step.capability.is_async:
-            with anyio.move_on_after(step.call.deadline_left) as scope:
-                invocation.reply(await function(step.call, step.request))
-            if scope.cancelled_caught:
-                invocation.expire()
-        else:
-            invocation.reply(await _in_thread(invocation, lambda: function(step.call, step.request), limiter))
-    except Exception as error:  # noqa: BLE001 - whatever a capability raises is its guest's to hear
-        invocation.reply_error(error)
+class _Tasks:
+    """The task group of one guest, `call.tasks`: what it starts there ends with that guest."""
 
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
 
-async def _in_thread(
-    invocation: Invocation, work: Callable[[], T], limiter: anyio.CapacityLimiter | None
-) -> T:
-    """Run `work` in a thread and wait for it; a cancellation meanwhile interrupts the invocation."""
-    running = True
-
-    async def interrupt_when_cancelled() -> None:
+    async def hold(self, *, task_status: TaskStatus[None]) -> None:
         try:
-            await anyio.sleep_forever()
+            async with anyio.create_task_group() as self.group:
+                task_status.started()
+                await anyio.sleep_forever()
         finally:
-            if running:
-                invocation.interrupt()
+            self.ended.set()
 
-    result: Any = None
-    failure: BaseException | None = None
-    async with anyio.create_task_group() as group:
-        group.start_soon(interrupt_when_cancelled)
-        with anyio.CancelScope(shield=True):
+    async def end(self) -> None:
+        self.group.cancel_scope.cancel()
+        await self.ended.wait()
+
+
+class _Driver:
+    """What `drive` does, step by step."""
+
+    def __init__(self, invocation: Invocation, limiter: anyio.CapacityLimiter | None) -> None:
+        self.invocation = invocation
+        self.limiter = limiter
+        self.tasks: dict[int, _Tasks] = {}  # by invocation id, since harnesses that call each other nest
+
+    async def until_awaited(self) -> Done | Failed | HostCall:
+        """Go on until there is an outcome, or a capability that has to be awaited."""
+        while True:
+            step = self.invocation.advance(FIRST_SLICE)
+            if isinstance(step, HostCall):
+                if step.capability.is_async:
+                    return step
+                await self.serve_blocking(step)
+            elif step is not None:
+                return step
+            elif self.invocation.computing:
+                await self.in_thread(self.invocation.compute)
+            else:
+                await anyio.lowlevel.checkpoint()
+
+    async def with_tasks(self, step: HostCall) -> Done | Failed:
+        """Go on from the first awaited capability; only from here on is there a task group."""
+        failure: Exception | None = None
+        outcome: Done | Failed | HostCall = step
+        async with anyio.create_task_group() as root:
             try:
-                result = await anyio.to_thread.run_sync(work, limiter=limiter)
-            except BaseException as error:  # noqa: BLE001 - raised again below, outside the group
+                while isinstance(outcome, HostCall):
+                    self.invocation.attach_tasks(await self.tasks_of(root, outcome))
+                    await self.serve_async(outcome)
+                    outcome = await self.until_awaited()
+                    await self.end_tasks()
+            except Exception as error:  # noqa: BLE001 - raised again below, outside the group
                 failure = error
-        running = False
-        group.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-    await anyio.lowlevel.checkpoint_if_cancelled()
-    return result
+            root.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        assert not isinstance(outcome, HostCall)  # noqa: S101 - for the type checker
+        return outcome
+
+    async def tasks_of(self, root: TaskGroup, step: HostCall) -> TaskGroup:
+        tasks = self.tasks.get(step.call.invocation_id)
+        if tasks is None:
+            tasks = self.tasks[step.call.invocation_id] = _Tasks()
+            await root.start(tasks.hold)
+        return tasks.group
+
+    async def end_tasks(self) -> None:
+        """End what guests that have returned to their callers left running."""
+        for ended in self.tasks.keys() - set(self.invocation.running_ids):
+            await self.tasks.pop(ended).end()
+
+    async def serve_async(self, step: HostCall) -> None:
+        try:
+            with anyio.move_on_after(step.call.deadline_left) as scope:
+                self.invocation.reply(await step.capability.function(step.call, step.request))
+            if scope.cancelled_caught:
+                self.invocation.expire()
+        except Exception as error:  # noqa: BLE001 - whatever a capability raises is its guest's to hear
+            self.invocation.reply_error(error)
+
+    async def serve_blocking(self, step: HostCall) -> None:
+        try:
+            result = await self.in_thread(lambda: step.capability.function(step.call, step.request))
+        except Exception as error:  # noqa: BLE001 - as serve_async
+            self.invocation.reply_error(error)
+        else:
+            self.invocation.reply(result)
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run `work` in a thread and wait for it; a cancellation meanwhile interrupts the invocation."""
+        running = True
+
+        async def interrupt_when_cancelled() -> None:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                if running:
+                    self.invocation.interrupt()
+
+        result: list[T] = []
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(interrupt_when_cancelled)
+            with anyio.CancelScope(shield=True):
+                try:
+                    result.append(await anyio.to_thread.run_sync(work, limiter=self.limiter))
+                except Exception as error:  # noqa: BLE001 - raised again below, outside the group
+                    failure = error
+            running = False
+            group.cancel_scope.cancel()
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        if failure is not None:
+            raise failure
+        return result[0]

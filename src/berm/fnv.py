@@ -75,15 +75,20 @@ KNOWN_NAMES = (*ALWAYS_PRESENT, *CAPABILITIES, *ALIASES, *RETIRED)
 REFUSABLE = frozenset({"berm.call", "berm.get", "berm.set"})
 
 
-def call_number(name: str) -> int:
-    """Hash a call's name to the number that a guest puts into `a7`."""
+def _hash(name: str) -> int:
     value = OFFSET_BASIS
     for byte in name.encode():
         value = (value ^ byte) * PRIME & _MASK
     return value
 
 
-_NAMES = {call_number(name): name for name in KNOWN_NAMES}
+_NUMBERS = {name: _hash(name) for name in KNOWN_NAMES}
+_NAMES = {number: name for name, number in _NUMBERS.items()}
+
+
+def call_number(name: str) -> int:
+    """Hash a call's name to the number that a guest puts into `a7`."""
+    return _NUMBERS.get(name) or _hash(name)
 
 
 def call_name(number: int) -> str | None:
@@ -96,3 +101,6 @@ def unbound_reason(name: str) -> str:
     if name in RETIRED:
         return f"`{name}` is retired: use {', '.join(RETIRED[name])}"
     return f"capability `{name}` is not bound"
+
+
+UNBOUND_REASONS = {number: unbound_reason(name) for number, name in _NAMES.items()}

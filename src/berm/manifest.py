@@ -4,6 +4,7 @@ Reading a manifest runs nothing and grants nothing: `capabilities` are wishes, s
 manifest's shape and the names of the entry points; it knows no machine and no capability.
 """
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ ON_NOTIFY = "on_notify"
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 MAX_BYTES = 1 << 20
 MAX_TOOLS = 256
+_REMEMBERED_BYTES = 64 << 10  # larger manifests are read anew each time, so that hostile ones fill no memory
 
 # Every version that the field knows, and what this host does about it.
 ABI_VERSION = 0
@@ -62,12 +64,14 @@ class Manifest:
         """Read the manifest of an image that is already parsed, and compare it with the exports.
 
         Raises:
+            LoadError: if an entry point is no function.
             ManifestError: if the manifest is missing or wrong.
         """
         section = image.section(SECTION)
         if section is None:
             raise ManifestError(f"no section `{SECTION}`: this image is no harness")
-        manifest = cls.from_json(section)
+        manifest = _remembered(section) if len(section) <= _REMEMBERED_BYTES else cls.from_json(section)
+        image.require_functions(_is_entry)
         if not any(name.startswith(TOOL_PREFIX) for name in image.exports):
             raise ManifestError(f"the image exports no `{TOOL_PREFIX}*` function")
         for index, tool in enumerate(manifest.tools):
@@ -94,6 +98,15 @@ class Manifest:
             usage=_field(value, "usage", str, "", default=""),
             capabilities=_strings(_field(value, "capabilities", list, "", default=[]), "capabilities"),
         )
+
+
+@functools.lru_cache(maxsize=64)
+def _remembered(section: bytes) -> Manifest:
+    return Manifest.from_json(section)
+
+
+def _is_entry(name: str) -> bool:
+    return name.startswith(TOOL_PREFIX) or name in {ON_WAKE, ON_NOTIFY}
 
 
 def tool_entries(exports: Mapping[str, int]) -> dict[str, int]:
