@@ -97,7 +97,7 @@ class ElfImage:
     global_pointer: int | None
     image_start: int
     image_end: int
-    _sections: _Sections = dataclasses.field(repr=False)
+    _sections: Sections = dataclasses.field(repr=False)
     _symbol_table: SymbolTable = dataclasses.field(repr=False)
     _code_map: CodeMap = dataclasses.field(repr=False)
 
@@ -108,7 +108,7 @@ class ElfImage:
     @cached_property
     def symbols(self) -> Symbols:
         """Return the names and lines of addresses, made on first use."""
-        return Symbols(self.data, self.code, self._symbol_table, self._code_map)
+        return Symbols(self._sections, self.code, self._symbol_table, self._code_map)
 
     def require_functions(self, accept: Callable[[str], bool]) -> None:
         """Check that each global symbol whose name accept takes is a function.
@@ -156,7 +156,7 @@ class _Section(NamedTuple):
     entsize: int
 
 
-class _Sections:
+class Sections:
     """The section table: headers whose file ranges have been checked, and their names."""
 
     def __init__(self, data: bytes, headers: list[_Section], names: list[str]) -> None:
@@ -171,6 +171,10 @@ class _Sections:
             return None
         header = self.headers[index]
         return self._data[header.offset : header.offset + header.size]
+
+    def flags(self, name: str) -> int:
+        index = self._index.get(name)
+        return 0 if index is None else self.headers[index].flags
 
     def of_type(self, kind: int) -> Iterable[int]:
         return (index for index, header in enumerate(self.headers) if header.type == kind)
@@ -366,9 +370,9 @@ def _check_neighbours(segments: list[Segment]) -> None:
             )
 
 
-def _read_sections(data: bytes, header: _Header) -> _Sections:
+def _read_sections(data: bytes, header: _Header) -> Sections:
     if header.shoff == 0:
-        return _Sections(data, [], [])
+        return Sections(data, [], [])
     _expect("e_shentsize", 58, header.shentsize, _SHDR.size, "the size of Elf64_Shdr")
     if not 0 < header.shnum < _SHN_LORESERVE:
         raise LoadError(f"e_shnum is {header.shnum}, but e_shoff is set", field="e_shnum", offset=60)
@@ -379,7 +383,7 @@ def _read_sections(data: bytes, header: _Header) -> _Sections:
         if section.type not in {0, _SHT_NOBITS}:
             at = header.shoff + index * _SHDR.size + 24
             _check_range(data, section.offset, section.size, f"sh_offset[{index}]", at)
-    return _Sections(data, headers, _section_names(data, header, headers))
+    return Sections(data, headers, _section_names(data, header, headers))
 
 
 def _section_names(data: bytes, header: _Header, headers: list[_Section]) -> list[str]:
@@ -403,7 +407,7 @@ def _section_names(data: bytes, header: _Header, headers: list[_Section]) -> lis
     return names
 
 
-def _code_ranges(segments: tuple[Segment, ...], sections: _Sections) -> tuple[CodeRange, ...]:
+def _code_ranges(segments: tuple[Segment, ...], sections: Sections) -> tuple[CodeRange, ...]:
     """Return what may be executed: the sections that say so, or else the executable segments."""
     wanted = _SHF_ALLOC | _SHF_EXECINSTR
     spans = [
@@ -454,7 +458,7 @@ def _merged(pieces: list[CodeRange]) -> tuple[CodeRange, ...]:
     return tuple(CodeRange(group[0].start, b"".join([piece.data for piece in group])) for group in groups)
 
 
-def _read_symbols(data: bytes, sections: _Sections, code: CodeMap) -> SymbolTable:
+def _read_symbols(data: bytes, sections: Sections, code: CodeMap) -> SymbolTable:
     indexes = list(sections.of_type(_SHT_SYMTAB))
     if not indexes:
         return SymbolTable(data, 0, 0, 0, 0, 0)
@@ -480,7 +484,7 @@ def _check_entries(header: _Section, name: str, size: int) -> None:
         )
 
 
-def _read_relocations(data: bytes, sections: _Sections, symbols: SymbolTable, code: CodeMap) -> bool:
+def _read_relocations(data: bytes, sections: Sections, symbols: SymbolTable, code: CodeMap) -> bool:
     """Mark what relocations name; return whether there are any for code or data that is loaded."""
     found = False
     for index, header in enumerate(sections.headers):
@@ -502,7 +506,7 @@ def _read_relocations(data: bytes, sections: _Sections, symbols: SymbolTable, co
     return found
 
 
-def _applies(header: _Section, sections: _Sections) -> bool:
+def _applies(header: _Section, sections: Sections) -> bool:
     """Tell whether relocations are for something loaded; .eh_frame names code that nobody jumps to."""
     if header.info >= len(sections.headers):
         return False

@@ -23,6 +23,7 @@ cdef enum:
     SHN_UNDEF = 0
     SHN_LORESERVE = 0xFF00
     LONGEST_NAME = 1 << 16        # bytes; mangled Rust and C++ names reach some KiB
+    NAMED = 4 << 20               # symbols that addresses are named by; picked, not measured
     ALL_NAMES = 16 << 20          # bytes of the exported names together: they may share the string table
 
 # Elf64_Rela types, from the RISC-V psABI.
@@ -309,28 +310,34 @@ cdef class SymbolTable:
                 found.append((name, symbol.value))
         return found
 
-    def functions(self, CodeMap code):
-        """Return (start, size, rank, name offset) arrays of the symbols that may name code, unsorted.
+    def by_address(self, CodeMap code):
+        """Return (start, size, name offset) arrays of the best symbol at each address that has one, ascending.
 
-        rank: lower is the better name for an address; global before weak before local before untyped.
+        A global function is better than a weak one, that than a local one, and a global label is worst; the
+        longer is better among equals.
         """
-        cdef Py_ssize_t index, at = 0, kept = 0
+        cdef Py_ssize_t index, count = min(self.count, <Py_ssize_t>NAMED), place
+        cdef bytearray named = bytearray((code.slots >> 3) + 1)
+        cdef uint8_t *bits = named
         cdef Sym symbol
-        for index in range(self.count):
+        for index in range(count):
             symbol = self.entry(index)
-            kept += _rank(&symbol) >= 0
-        starts, sizes = clone(_QUADS, kept, False), clone(_QUADS, kept, False)
-        ranks, names = clone(_QUADS, kept, False), clone(_QUADS, kept, False)
-        for index in range(self.count):
+            if _rank(&symbol) > 0 and code.slot(symbol.value) >= 0:
+                put(bits, code.slot(symbol.value))
+        cdef array starts = code.addresses(named)
+        cdef array sizes = clone(_QUADS, len(starts), True)
+        cdef array names = clone(_QUADS, len(starts), True)
+        cdef array ranks = clone(_QUADS, len(starts), True)
+        for index in range(count):
             symbol = self.entry(index)
-            if _rank(&symbol) < 0 or code.slot(symbol.value) < 0:
+            if _rank(&symbol) == 0 or code.slot(symbol.value) < 0:
                 continue
-            (<array>starts).data.as_ulonglongs[at] = symbol.value
-            (<array>sizes).data.as_ulonglongs[at] = symbol.size
-            (<array>ranks).data.as_ulonglongs[at] = _rank(&symbol)
-            (<array>names).data.as_ulonglongs[at] = symbol.name
-            at += 1
-        return starts[:at], sizes[:at], ranks[:at], names[:at]
+            place = _position(starts, symbol.value)
+            if _better(&symbol, ranks.data.as_ulonglongs[place], sizes.data.as_ulonglongs[place]):
+                ranks.data.as_ulonglongs[place] = _rank(&symbol)
+                sizes.data.as_ulonglongs[place] = symbol.size
+                names.data.as_ulonglongs[place] = symbol.name
+        return starts, sizes, names
 
     def name_at(self, Py_ssize_t start):
         """Return the name at an offset of the string table, cut where it is overlong.
@@ -344,14 +351,30 @@ cdef class SymbolTable:
 
 
 cdef int _rank(Sym *symbol) noexcept:
+    """Return how well a symbol names the code at its value, 0 for not at all."""
     cdef int binding = symbol.info >> 4
     if symbol.shndx == SHN_UNDEF:
-        return -1
+        return 0
     if symbol.info & 15 == STT_FUNC:
-        return 0 if binding == STB_GLOBAL else 1 if binding == STB_WEAK else 2
-    if symbol.info & 15 == STT_NOTYPE and binding != STB_LOCAL:
-        return 3
-    return -1
+        return 4 if binding == STB_GLOBAL else 3 if binding == STB_WEAK else 2
+    return 1 if symbol.info & 15 == STT_NOTYPE and binding != STB_LOCAL else 0
+
+
+cdef bint _better(Sym *symbol, uint64_t rank, uint64_t size) noexcept:
+    return _rank(symbol) > <int>rank or (_rank(symbol) == <int>rank and symbol.size >= size)
+
+
+cdef Py_ssize_t _position(array ascending, uint64_t value) noexcept:
+    """Return the index of a value that is there."""
+    cdef unsigned long long *values = ascending.data.as_ulonglongs
+    cdef Py_ssize_t low = 0, high = len(ascending), middle
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 cdef str _function_problem(Sym *symbol):
