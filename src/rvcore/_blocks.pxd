@@ -31,4 +31,4 @@ cdef class Code:
     cdef void pair_constants(self) noexcept nogil
     cdef void swap_operands(self) noexcept nogil
     cdef void measure(self) except *
-    cdef void choose_handlers(self, bint fuse) except *
+    cdef void choose(self, bint fuse) except *

@@ -21,21 +21,14 @@ from rvcore._decode cimport decode, expand
 from rvcore._handlers cimport (
     CODE_auipc_far, CODE_beq, CODE_bgeu, CODE_ebreak, CODE_ecall, CODE_illegal, CODE_j, CODE_jal, CODE_jalr,
     CODE_jalr_known, CODE_li, CODE_liu, CODE_off_code, CODE_resume, CODE_ret, COMMUTES, HAS_RESULT, IS_JUMP,
-    READS_RS1, choose, variant_of,
+    READS_RS1, choose_handlers, ends_run, variant_of,
 )
-from rvcore._hart cimport MAP_RETURN, MAP_TARGET, HandlerFn, Op
+from rvcore._hart cimport MAP_RETURN, MAP_TARGET, Op
 
 from rvcore._ops import ALL
 
 # An op array larger than this could not be addressed by 32-bit byte displacements.
 MAX_OPS = 1 << 26
-
-
-cdef inline bint ends_run(const Op* op) noexcept nogil:
-    """Tell whether the op after this one can never follow it."""
-    if op.code == CODE_j or op.code == CODE_illegal or op.code == CODE_ebreak or op.code == CODE_ret:
-        return True
-    return op.code == CODE_jalr and op.rd == 32
 
 
 cdef class Code:
@@ -241,7 +234,7 @@ cdef class Code:
         with nogil:
             self.swap_operands()
         self.measure()
-        self.choose_handlers(fuse)
+        self.choose(fuse)
         free(self.hard)
         self.hard = NULL
 
@@ -299,26 +292,13 @@ cdef class Code:
         free(reach)
         self.longest = most
 
-    cdef void choose_handlers(self, bint fuse) except *:
-        """Give each op the handler, fused or not, that leaves the fewest dispatches to the end of its run.
-
-        Every slot is decided for itself, from the last to the first, as it may be jumped to.
-        """
-        cdef uint32_t* cost = <uint32_t*>malloc((self.count + 2) * sizeof(uint32_t))
-        cdef int64_t index
-        cdef HandlerFn plain, fused
+    cdef void choose(self, bint fuse) except *:
+        """Give every op its handler."""
+        cdef uint32_t* cost = <uint32_t*>calloc(self.count + 2, sizeof(uint32_t))
         if cost == NULL:
             raise MemoryError
-        cost[self.count] = cost[self.count + 1] = 0
         with nogil:
-            for index in range(<int64_t>self.count - 1, -1, -1):
-                plain = choose(&self.ops[index], False)
-                fused = choose(&self.ops[index], fuse)
-                self.ops[index].fn = plain
-                cost[index] = 1 + (0 if ends_run(&self.ops[index]) else cost[index + 1])
-                if fused != plain and 1 + cost[index + 2] <= cost[index]:
-                    self.ops[index].fn = fused
-                    cost[index] = 1 + (0 if ends_run(&self.ops[index + 1]) else cost[index + 2])
+            choose_handlers(self.ops, self.count, fuse, cost)
         free(cost)
 
     def entries(self):
