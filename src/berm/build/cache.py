@@ -1,0 +1,55 @@
+"""The user's cache of things built once: compiler-rt and the SDK's objects.
+
+An entry is a directory named for everything it was built from. It is made aside and moved into place in
+one step, so that two builds at once both find it whole, and the loser drops its own.
+"""
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+
+def cache_directory() -> Path:
+    """Name the cache: $BERM_CACHE_DIR, else the platform's place for caches."""
+    named = os.environ.get("BERM_CACHE_DIR")
+    if named:
+        return Path(named)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "berm"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "berm"
+
+
+def key_of(parts: Iterable[str | bytes]) -> str:
+    """Digest what an entry is built from, each part fenced off from the next."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:32]
+
+
+def cached(kind: str, key: str, make: Callable[[Path], None]) -> Path:
+    """Return the entry `kind-key`, made by `make(directory)` when it is not there.
+
+    Raises: whatever `make` raises; nothing is kept then.
+    """
+    entry = cache_directory() / f"{kind}-{key}"
+    if entry.is_dir():
+        return entry
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=f".{kind}-", dir=entry.parent))
+    try:
+        make(aside)
+        try:
+            aside.rename(entry)
+        except OSError:
+            if not entry.is_dir():
+                raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return entry

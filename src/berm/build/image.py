@@ -1,0 +1,171 @@
+"""Sources in, image out: compile, compose, link, strip."""
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from berm.build.cache import cached, key_of
+from berm.build.declarations import read_declarations
+from berm.build.errors import BuildError
+from berm.build.glue import glue_source
+from berm.build.strip import strip
+from berm.build.toolchain import OBJECT_SUFFIXES, SOURCE_SUFFIXES, Toolchain, find_toolchain, run
+
+SDK = Path(__file__).resolve().parent.parent / "sdk"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An image on disk."""
+
+    path: Path
+    sha256: str
+    size: int
+    manifest: dict[str, Any]
+    warnings: str  # what the compiler said although it succeeded
+
+
+def sdk_flags(debug: bool) -> list[str]:
+    """Return the flags that every guest source is compiled with, beside the compiler's own."""
+    include, libc = SDK / "include", SDK / "libc"
+    flags = ["-I", str(include), "-isystem", str(libc), f"-ffile-prefix-map={SDK}=berm-sdk"]
+    return [*flags, "-g" if debug else "-g0"]
+
+
+def _sdk_objects(toolchain: Toolchain, debug: bool) -> list[Path]:
+    """Compile the SDK once per compiler, flags and content, and return its objects."""
+    sources = sorted((SDK / "src").glob("*.[cS]"))
+    content = [path.read_bytes() for path in sorted(SDK.rglob("*.[chS]"))]
+    commands = [toolchain.compile_command(path, Path("o"), sdk_flags(debug)) for path in sources]
+    key = key_of([toolchain.identity, *(" ".join(command) for command in commands), *content])
+
+    def make(directory: Path) -> None:
+        flags = [*sdk_flags(debug), f"-ffile-prefix-map={directory}=."]
+        for source in sources:
+            command = toolchain.compile_command(source, directory / f"{source.name}.o", flags)
+            run(command, f"compiling the SDK's {source.name}", toolchain.environment())
+
+    entry = cached("sdk", key, make)
+    return [entry / f"{source.name}.o" for source in sources]
+
+
+def _check_sources(sources: Sequence[Path]) -> None:
+    if not sources:
+        raise BuildError("no sources")
+    for source in sources:
+        if source.suffix not in SOURCE_SUFFIXES:
+            known = ", ".join(sorted(SOURCE_SUFFIXES))
+            raise BuildError(f"cannot build `{source}`: expected one of {known}")
+        if not source.is_file():
+            raise BuildError(f"no such file: {source}")
+
+
+def _prefix_map(source: Path) -> list[str]:
+    """Hide where the sources stand: paths in an image are relative to the source's own directory."""
+    maps = [f"-ffile-prefix-map={source.parent.resolve()}=."]
+    if str(source.parent) != ".":
+        maps.append(f"-ffile-prefix-map={source.parent}=.")
+    working = Path.cwd()
+    if working != source.parent.resolve():
+        maps.insert(0, f"-ffile-prefix-map={working}=.")
+    return maps
+
+
+def compile_sources(
+    toolchain: Toolchain, sources: Sequence[Path], directory: Path, *, debug: bool, cflags: Sequence[str]
+) -> tuple[list[Path], str]:
+    """Compile sources into objects in `directory`; objects among them are passed on.
+
+    Raises: BuildError with the compiler's output.
+    """
+    objects: list[Path] = []
+    said = ""
+    for index, source in enumerate(sources):
+        if source.suffix in OBJECT_SUFFIXES:
+            objects.append(source)
+            continue
+        target = directory / f"{index:03}-{source.stem}.o"
+        flags = [*sdk_flags(debug), *_prefix_map(source), f"-ffile-prefix-map={directory}=.", *cflags]
+        command = toolchain.compile_command(source, target, flags)
+        said += run(command, f"compiling {source}", toolchain.environment())
+        objects.append(target)
+    return objects, said
+
+
+def build_image(
+    sources: Iterable[str | Path],
+    out: str | Path,
+    *,
+    cc: str = "zig",
+    debug: bool = False,
+    cflags: Sequence[str] = (),
+) -> Built:
+    """Build a harness image from C, C++, assembly and object files.
+
+    The same sources give the same bytes, wherever they stand. `debug` keeps line tables for traps.
+
+    Raises: BuildError, with the compiler's output where it has some.
+    """
+    paths = [Path(source) for source in sources]
+    _check_sources(paths)
+    toolchain = find_toolchain(cc)
+    target = Path(out)
+    with tempfile.TemporaryDirectory(prefix="berm-build-") as name:
+        directory = Path(name)
+        objects, said = compile_sources(toolchain, paths, directory, debug=debug, cflags=cflags)
+        found = read_declarations(objects)
+        if not found.tools and not found.exports:
+            raise BuildError("the sources declare no tool: write one with BERM_TOOL")
+        glue = directory / "glue.S"
+        glue.write_text(glue_source(found), encoding="utf-8")
+        glue_object = directory / "glue.o"
+        run(toolchain.compile_command(glue, glue_object, ["-g0"]), "assembling", toolchain.environment())
+        linked = directory / "linked.elf"
+        parts = [glue_object, *objects, *_sdk_objects(toolchain, debug)]
+        said += run(toolchain.link_command(parts, linked), "linking", toolchain.environment())
+        image = strip(linked.read_bytes(), debug=debug)
+    _write(target, image)
+    return Built(target, hashlib.sha256(image).hexdigest(), len(image), found.manifest(), said)
+
+
+def _write(target: Path, image: bytes) -> None:
+    """Replace the target in one step, so that nobody reads half an image."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    aside = target.with_name(f".{target.name}.{os.getpid()}")
+    aside.write_bytes(image)
+    aside.replace(target)
+
+
+def harness_sources(directory: Path) -> list[Path]:
+    """List the sources of a project: all but its tests.
+
+    Raises: BuildError when there are none.
+    """
+    found = sorted(path for path in directory.iterdir() if path.suffix in SOURCE_SUFFIXES - OBJECT_SUFFIXES)
+    sources = [path for path in found if not path.stem.endswith("_test")]
+    if not sources:
+        raise BuildError(f"no sources in {directory}")
+    return sources
+
+
+def build_harness(
+    directory: str | Path, out: str | Path | None = None, *, cc: str = "zig", debug: bool = False
+) -> Built:
+    """Build the project in a directory; the image is NAME.elf in it when `out` is not given.
+
+    Raises: BuildError.
+    """
+    place = Path(directory)
+    target = Path(out) if out else place / f"{place.resolve().name}.elf"
+    return build_image(harness_sources(place), target, cc=cc, debug=debug)
+
+
+def print_warnings(built: Built) -> None:
+    """Show what the compiler said."""
+    if built.warnings:
+        sys.stderr.write(built.warnings)

@@ -1,0 +1,2 @@
+/* <strings.h> of a guest. */
+#include <string.h>
