@@ -26,17 +26,17 @@ RISCV = [
     "-target", "riscv64-freestanding-none", "-mcpu=generic_rv64+m+a+c+relax", "-mabi=lp64", "-mcmodel=medany",
     "-fno-pic",
 ]  # fmt: skip
-# mvp plus what every engine here has had for years: no SIMD, no threads.
-WASM = ["-target", "wasm32-freestanding", "-mcpu=mvp+sign_ext+mutable_globals"]
-WASM_LINK = ["-Wl,--no-entry", "-Wl,--export=kernel", "-Wl,--strip-all"]
+# mvp plus what every engine here has: bulk memory and sign extension, no SIMD.
+WASM = ["-target", "wasm32-freestanding", "-mcpu=mvp+sign_ext+mutable_globals+bulk_memory"]
+WASM_LINK = ["-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=65536"]
 COMMON = [
     "-std=gnu11", "-O2", "-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables",
     "-g0",
 ]  # fmt: skip
 RUNTIME = [
     "-target", "riscv64-freestanding-none", "-mcpu", "generic_rv64+m+a+c", "-mcmodel=medium", "-fno-PIC",
-    "-O", "ReleaseSmall", "-fstrip", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-static",
-    "--name", "crt",
+    "-O", "ReleaseSmall", "-fstrip", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables",
+    "-static", "--name", "crt",
 ]  # fmt: skip
 
 
@@ -46,6 +46,7 @@ class Target(enum.Enum):
     RISCV = "elf"
     WASM = "wasm"
     NATIVE = "so"
+    PROGRAM = "exe"
 
 
 class BuildError(Exception):
@@ -164,34 +165,81 @@ def _make_runtime(made: Path) -> None:
     run(zig("build-lib", str(source), *RUNTIME, f"-femit-bin={made}"))
 
 
-def link_riscv(made: Path, objects: list[Path], entry: str) -> None:
+def link_riscv(made: Path, objects: list[Path], entry: str, *more: str) -> None:
     """Link guest objects as the harness toolchain does: static, with relocations and symbols."""
-    flags = ["-m", "elf64lriscv", "-static", "--emit-relocs", "--gc-sections", "-e", entry]
+    flags = ["-m", "elf64lriscv", "-static", "--emit-relocs", "--gc-sections", "-e", entry, *more]
     run(zig("ld.lld", *flags, "-o", str(made), *map(str, objects), str(runtime_library())))
 
 
 def _make_riscv(made: Path, source: Path) -> None:
     compiled = made.with_suffix(".o")
     run(zig("cc", *RISCV, *COMMON, "-c", str(source), "-o", str(compiled)))
-    link_riscv(made, [compiled], "kernel")
+    link_riscv(made, [compiled], "_start" if source.stem == "tools" else "kernel")
 
 
 def _make_wasm(made: Path, source: Path) -> None:
-    run(zig("cc", *WASM, *COMMON, *WASM_LINK, "-o", str(made), str(source)))
+    run(zig("cc", *WASM, *COMMON, *WASM_LINK, "-Wl,--export=kernel", "-o", str(made), str(source)))
 
 
 def _make_native(made: Path, source: Path) -> None:
+    _run_native([*NATIVE, "-o", str(made), str(source)])
+
+
+def _make_program(made: Path, source: Path) -> None:
+    _run_native([*PROGRAM, "-o", str(made), str(source)])
+
+
+def _run_native(arguments: list[str]) -> None:
     compiler = native_compiler()
     if compiler is None:
         raise BuildError("no gcc on the path: set BENCH_CC")
-    run([compiler, *NATIVE, "-o", str(made), str(source)])
+    run([compiler, *arguments])
+
+
+def build_everything(target: Target) -> Path:
+    """Build one image of all kernels (RISC-V: and the berm tools): a program of ordinary size.
+
+    Raises:
+        BuildError: a compiler is missing or refused a source.
+    """
+    sources = [GUESTS / f"{name}.c" for name in [*kernels("quoted"), *kernels("tuning")]]
+    if target is Target.RISCV:
+        sources.append(GUESTS / "calls" / "tools.c")
+    output = BUILD / f"everything.{target.value}"
+    return kept(output, [*sources, *GUESTS.glob("*.h")], _EVERYTHING[target], *sources)
+
+
+def _objects(made: Path, flags: list[str], sources: tuple[Path, ...]) -> list[Path]:
+    objects = []
+    for source in sources:
+        compiled = made.with_name(f"{source.stem}.o")
+        run(zig("cc", *flags, f"-Dkernel=kernel_{source.stem}", "-c", str(source), "-o", str(compiled)))
+        objects.append(compiled)
+    return objects
+
+
+def _make_everything_riscv(made: Path, *sources: Path) -> None:
+    keep = [f"--undefined=kernel_{source.stem}" for source in sources if source.stem != "tools"]
+    link_riscv(made, _objects(made, [*RISCV, *COMMON], sources), "_start", *keep)
+
+
+def _make_everything_wasm(made: Path, *sources: Path) -> None:
+    exports = [f"-Wl,--export=kernel_{source.stem}" for source in sources]
+    objects = _objects(made, [*WASM, *COMMON], sources)
+    run(zig("cc", *WASM, *WASM_LINK, *exports, "-o", str(made), *map(str, objects)))
 
 
 NATIVE = ["-std=gnu11", "-O2", "-shared", "-fPIC", "-g0"]
+PROGRAM = ["-std=gnu11", "-O2", "-static", "-g0"]
+_EVERYTHING = {
+    Target.RISCV: _Recipe([*RISCV, *COMMON, *RUNTIME], _make_everything_riscv),
+    Target.WASM: _Recipe([*WASM, *COMMON, *WASM_LINK], _make_everything_wasm),
+}
 _RECIPES = {
     Target.RISCV: _Recipe([*RISCV, *COMMON, *RUNTIME], _make_riscv),
     Target.WASM: _Recipe([*WASM, *COMMON, *WASM_LINK], _make_wasm),
     Target.NATIVE: _Recipe(NATIVE, _make_native),
+    Target.PROGRAM: _Recipe(PROGRAM, _make_program),
 }
 
 

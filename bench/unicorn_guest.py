@@ -18,22 +18,33 @@ class UnicornGuest:
     """One image in one unicorn machine."""
 
     def __init__(self, path: Path) -> None:
-        """Map the memory and copy the segments.
+        """Read the image and start a machine with it.
 
         Raises:
             ValueError: the image exports no function `kernel`.
         """
-        self.engine: Any = unicorn.Uc(unicorn.UC_ARCH_RISCV, unicorn.UC_MODE_RISCV64)
-        self.engine.mem_map(0x10000, MEMORY_BYTES)
-        self.engine.mem_map(RETURN_ADDRESS, 0x1000)
         with path.open("rb") as file:
-            elf = ELFFile(file)
-            for segment in elf.iter_segments("PT_LOAD"):
-                self.engine.mem_write(segment["p_vaddr"], segment.data())
+            elf: Any = ELFFile(file)
+            self._segments = [(one["p_vaddr"], one.data()) for one in elf.iter_segments("PT_LOAD")]
             symbols = elf.get_section_by_name(".symtab").get_symbol_by_name("kernel")
         if not symbols:
             raise ValueError(f"{path.name}: no symbol `kernel`")
         self.kernel: int = symbols[0]["st_value"]
+        self._boot()
+
+    def _boot(self) -> None:
+        self.engine: Any = unicorn.Uc(unicorn.UC_ARCH_RISCV, unicorn.UC_MODE_RISCV64)
+        self.engine.mem_map(0x10000, MEMORY_BYTES)
+        self.engine.mem_map(RETURN_ADDRESS, 0x1000)
+        for address, data in self._segments:
+            self.engine.mem_write(address, data)
+
+    def fresh(self) -> UnicornGuest:
+        """Give a new machine with the same image, without reading the file again."""
+        other = UnicornGuest.__new__(UnicornGuest)
+        other._segments, other.kernel = self._segments, self.kernel
+        other._boot()
+        return other
 
     def call(self, n: int) -> int:
         """Run `kernel(n)` to its return and give the checksum."""
@@ -65,3 +76,15 @@ class BlockProfile:
         if address == last[0] + last[1]:
             self.falls[last] = self.falls.get(last, 0) + 1
         self._last = key
+
+
+class InstructionCount:
+    """Counts every executed instruction, slowly."""
+
+    def __init__(self, guest: UnicornGuest) -> None:
+        """Start counting in the guest."""
+        self.instructions = 0
+        guest.engine.hook_add(unicorn.UC_HOOK_CODE, self._step)
+
+    def _step(self, _engine: object, _address: int, _size: int, _data: object) -> None:
+        self.instructions += 1
