@@ -9,6 +9,8 @@ instruction that they look like.
 
 from __future__ import annotations
 
+from rvcore._registers import FLOAT_REGISTERS, REGISTERS
+
 _OP, _OP_32, _OP_IMM, _OP_IMM_32 = 0x33, 0x3B, 0x13, 0x1B
 _LOAD, _STORE, _LUI, _JALR, _JAL, _BRANCH = 0x03, 0x23, 0x37, 0x67, 0x6F, 0x63
 _EBREAK = 0x00100073
@@ -28,10 +30,10 @@ def expand(half: int) -> int | None:
 def foreign_compressed(half: int) -> tuple[str, str] | None:
     """Return (text, extension) of a compressed instruction beyond RV64IMAC, None where none is known."""
     quadrant, kind = half & 3, half >> 13
-    name = {(0, 1): "c.fld", (0, 5): "c.fsd", (2, 1): "c.fldsp", (2, 5): "c.fsdsp"}.get((quadrant, kind))
-    if name:
-        return name, "D"
-    if quadrant == 0 and kind == 4:  # Zcb, loads and stores of bytes and halves
+    if kind in {1, 5} and quadrant in {0, 2}:
+        return _float_memory(half, quadrant, "fld" if kind == 1 else "fsd"), "D"
+    name = None
+    if quadrant == 0 and kind == 4:  # loads and stores of bytes and halves
         names = {0: "c.lbu", 1: "c.lh" if half & 0x40 else "c.lhu", 2: "c.sb", 3: "c.sh"}
         name = names.get(half >> 10 & 7)
     if quadrant == 1 and half & 0xFC60 == 0x9C40:
@@ -44,6 +46,19 @@ def foreign_compressed(half: int) -> tuple[str, str] | None:
     if half & 0xF8FF == 0x6081:  # c.lui of zero into x1, x3 … x15
         return f"c.mop.{half >> 7 & 15}", "Zcmop"
     return None
+
+
+def _float_memory(half: int, quadrant: int, name: str) -> str:
+    """Return the text of c.fld, c.fsd, c.fldsp or c.fsdsp, expanded."""
+    if quadrant == 0:
+        base, register = 8 + (half >> 7 & 7), 8 + (half >> 2 & 7)
+        offset = _bits(half, (12, 10, 3), (6, 5, 6))
+    else:
+        base = _SP
+        register = half >> 7 & 31 if name == "fld" else half >> 2 & 31
+        load, store = ((12, 12, 5), (6, 5, 3), (4, 2, 6)), ((12, 10, 3), (9, 7, 6))
+        offset = _bits(half, *(load if name == "fld" else store))
+    return f"{name} {FLOAT_REGISTERS[register]}, {offset}({REGISTERS[base]})"
 
 
 def _bits(half: int, *fields: tuple[int, int, int]) -> int:
@@ -142,7 +157,8 @@ def _arithmetic(half: int, value: int) -> int | None:
     if kind == 2:
         return _i(_OP_IMM, 7, rd, rd, value)
     operations = {
-        0: (_OP, 0x20, 0), 1: (_OP, 0, 4), 2: (_OP, 0, 6), 3: (_OP, 0, 7), 4: (_OP_32, 0x20, 0), 5: (_OP_32, 0, 0),
+        0: (_OP, 0x20, 0), 1: (_OP, 0, 4), 2: (_OP, 0, 6), 3: (_OP, 0, 7),
+        4: (_OP_32, 0x20, 0), 5: (_OP_32, 0, 0),
     }  # fmt: skip
     operation = operations.get((half >> 12 & 1) << 2 | half >> 5 & 3)
     return _r(*operation, (rd, rd, rs2)) if operation else None

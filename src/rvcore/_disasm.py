@@ -15,11 +15,7 @@ from collections.abc import Callable
 
 from rvcore._compressed import expand, foreign_compressed
 from rvcore._extensions import foreign
-
-REGISTERS = (
-    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5",
-    "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
-)  # fmt: skip
+from rvcore._registers import REGISTERS
 
 UNKNOWN = "unknown"
 _UNIMP = 0xC0001073  # csrrw zero, cycle, zero: what assemblers write for unimp

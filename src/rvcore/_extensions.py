@@ -2,27 +2,21 @@
 
 Owns the encodings of F, D, Q, Zfh, V, the Zb* and Zk* groups, Zicsr, Zicond and a few others, each with
 the extension that defines it. A word that no table holds is None, so that data is not mistaken for code
-more often than it must be. Operands are shown for floats and CSRs only. Sources: the unprivileged and the
-vector specification's opcode maps.
+more often than it must be. Operands are left out for vectors and atomics. Sources: the opcode maps of the
+unprivileged and the vector specification.
 """
 
-# ruff: noqa: PLR2004, PLR0911 - encodings are numbers, and each kind of instruction is one return
+# ruff: noqa: PLR2004 - encodings are numbers
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from rvcore._registers import FLOAT_REGISTERS as _F
+from rvcore._registers import REGISTERS as _X
+
 Foreign = tuple[str, str]  # text, extension
 
-_X = (
-    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5",
-    "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
-)  # fmt: skip
-_F = (
-    "ft0", "ft1", "ft2", "ft3", "ft4", "ft5", "ft6", "ft7", "fs0", "fs1", "fa0", "fa1", "fa2", "fa3",
-    "fa4", "fa5", "fa6", "fa7", "fs2", "fs3", "fs4", "fs5", "fs6", "fs7", "fs8", "fs9", "fs10", "fs11",
-    "ft8", "ft9", "ft10", "ft11",
-)  # fmt: skip
 
 _FORMATS = {0: ("s", "F"), 1: ("d", "D"), 2: ("h", "Zfh"), 3: ("q", "Q")}
 _ROUNDING = {0: ", rne", 1: ", rtz", 2: ", rdn", 3: ", rup", 4: ", rmm", 7: ""}
@@ -32,15 +26,14 @@ _INTEGERS = ("w", "wu", "l", "lu")
 _OP = {
     (0x10, 2): ("sh1add", "Zba"), (0x10, 4): ("sh2add", "Zba"), (0x10, 6): ("sh3add", "Zba"),
     (0x20, 7): ("andn", "Zbb"), (0x20, 6): ("orn", "Zbb"), (0x20, 4): ("xnor", "Zbb"),
-    (0x05, 4): ("min", "Zbb"), (0x05, 5): ("minu", "Zbb"), (0x05, 6): ("max", "Zbb"), (0x05, 7): ("maxu", "Zbb"),
-    (0x30, 1): ("rol", "Zbb"), (0x30, 5): ("ror", "Zbb"),
+    (0x05, 4): ("min", "Zbb"), (0x05, 5): ("minu", "Zbb"), (0x05, 6): ("max", "Zbb"),
+    (0x05, 7): ("maxu", "Zbb"), (0x30, 1): ("rol", "Zbb"), (0x30, 5): ("ror", "Zbb"),
     (0x05, 1): ("clmul", "Zbc"), (0x05, 2): ("clmulr", "Zbc"), (0x05, 3): ("clmulh", "Zbc"),
-    (0x24, 1): ("bclr", "Zbs"), (0x24, 5): ("bext", "Zbs"), (0x34, 1): ("binv", "Zbs"), (0x14, 1): ("bset", "Zbs"),
-    (0x04, 4): ("pack", "Zbkb"), (0x04, 7): ("packh", "Zbkb"),
-    (0x14, 2): ("xperm4", "Zbkx"), (0x14, 4): ("xperm8", "Zbkx"),
-    (0x07, 5): ("czero.eqz", "Zicond"), (0x07, 7): ("czero.nez", "Zicond"),
-    (0x19, 0): ("aes64es", "Zkne"), (0x1B, 0): ("aes64esm", "Zkne"), (0x3F, 0): ("aes64ks2", "Zkne"),
-    (0x1D, 0): ("aes64ds", "Zknd"), (0x1F, 0): ("aes64dsm", "Zknd"),
+    (0x24, 1): ("bclr", "Zbs"), (0x24, 5): ("bext", "Zbs"), (0x34, 1): ("binv", "Zbs"),
+    (0x14, 1): ("bset", "Zbs"), (0x04, 4): ("pack", "Zbkb"), (0x04, 7): ("packh", "Zbkb"),
+    (0x14, 2): ("xperm4", "Zbkx"), (0x14, 4): ("xperm8", "Zbkx"), (0x07, 5): ("czero.eqz", "Zicond"),
+    (0x07, 7): ("czero.nez", "Zicond"), (0x19, 0): ("aes64es", "Zkne"), (0x1B, 0): ("aes64esm", "Zkne"),
+    (0x3F, 0): ("aes64ks2", "Zkne"), (0x1D, 0): ("aes64ds", "Zknd"), (0x1F, 0): ("aes64dsm", "Zknd"),
 }  # fmt: skip
 _OP_32 = {
     (0x04, 0): ("add.uw", "Zba"), (0x10, 2): ("sh1add.uw", "Zba"), (0x10, 4): ("sh2add.uw", "Zba"),
@@ -52,11 +45,11 @@ _UNARY = {
     (1, 0x600): ("clz", "Zbb"), (1, 0x601): ("ctz", "Zbb"), (1, 0x602): ("cpop", "Zbb"),
     (1, 0x604): ("sext.b", "Zbb"), (1, 0x605): ("sext.h", "Zbb"), (5, 0x287): ("orc.b", "Zbb"),
     (5, 0x6B8): ("rev8", "Zbb"), (5, 0x687): ("brev8", "Zbkb"), (1, 0x300): ("aes64im", "Zknd"),
-    (1, 0x100): ("sha256sum0", "Zknh"), (1, 0x101): ("sha256sum1", "Zknh"), (1, 0x102): ("sha256sig0", "Zknh"),
-    (1, 0x103): ("sha256sig1", "Zknh"), (1, 0x104): ("sha512sum0", "Zknh"), (1, 0x105): ("sha512sum1", "Zknh"),
-    (1, 0x106): ("sha512sig0", "Zknh"), (1, 0x107): ("sha512sig1", "Zknh"),
-    (1, 0x108): ("sm3p0", "Zksh"), (1, 0x109): ("sm3p1", "Zksh"),
-    **{(1, 0x310 + round_): ("aes64ks1i", "Zkne") for round_ in range(11)},
+    (1, 0x100): ("sha256sum0", "Zknh"), (1, 0x101): ("sha256sum1", "Zknh"),
+    (1, 0x102): ("sha256sig0", "Zknh"), (1, 0x103): ("sha256sig1", "Zknh"),
+    (1, 0x104): ("sha512sum0", "Zknh"), (1, 0x105): ("sha512sum1", "Zknh"),
+    (1, 0x106): ("sha512sig0", "Zknh"), (1, 0x107): ("sha512sig1", "Zknh"), (1, 0x108): ("sm3p0", "Zksh"),
+    (1, 0x109): ("sm3p1", "Zksh"), **{(1, 0x310 + round_): ("aes64ks1i", "Zkne") for round_ in range(11)},
 }  # fmt: skip
 _SHIFTS = {
     (5, 0x18): ("rori", "Zbb"), (1, 0x12): ("bclri", "Zbs"), (5, 0x12): ("bexti", "Zbs"),
@@ -65,8 +58,9 @@ _SHIFTS = {
 _UNARY_32 = {(1, 0x600): ("clzw", "Zbb"), (1, 0x601): ("ctzw", "Zbb"), (1, 0x602): ("cpopw", "Zbb")}
 
 _CSRS = {
-    0x001: "fflags", 0x002: "frm", 0x003: "fcsr", 0x008: "vstart", 0x009: "vxsat", 0x00A: "vxrm", 0x00F: "vcsr",
-    0x015: "seed", 0x300: "mstatus", 0x301: "misa", 0x304: "mie", 0x305: "mtvec", 0x340: "mscratch",
+    0x001: "fflags", 0x002: "frm", 0x003: "fcsr", 0x008: "vstart", 0x009: "vxsat", 0x00A: "vxrm",
+    0x00F: "vcsr", 0x015: "seed", 0x300: "mstatus", 0x301: "misa", 0x304: "mie", 0x305: "mtvec",
+    0x340: "mscratch",
     0x341: "mepc", 0x342: "mcause", 0x343: "mtval", 0x344: "mip", 0xC00: "cycle", 0xC01: "time",
     0xC02: "instret", 0xC20: "vl", 0xC21: "vtype", 0xC22: "vlenb", 0xF11: "mvendorid", 0xF12: "marchid",
     0xF13: "mimpid", 0xF14: "mhartid",
@@ -246,35 +240,43 @@ def _float_move(word: int, letter: str) -> str | None:
 def _op_v(word: int) -> Foreign | None:
     kind = _kind(word)
     if kind == 7:
-        name = "vsetvli" if word >> 31 == 0 else "vsetivli" if word >> 30 == 3 else "vsetvl"
-        return name, "V"
+        return "vsetvli" if word >> 31 == 0 else "vsetivli" if word >> 30 == 3 else "vsetvl", "V"
     names, suffix = _V_FORMS[kind]
     name = names.get(word >> 26)
     return (f"{name}.{suffix}", "V") if name else None
 
 
+def _with_operands(known: Foreign | None, word: int, last: str | None) -> Foreign | None:
+    """Add rd, rs1 and a last operand to a name."""
+    if known is None:
+        return None
+    operands = [_X[_rd(word)], _X[_rs1(word)]] + ([] if last is None else [last])
+    return f"{known[0]} {', '.join(operands)}", known[1]
+
+
 def _op(word: int) -> Foreign | None:
-    return _OP.get((word >> 25, _kind(word)))
+    return _with_operands(_OP.get((word >> 25, _kind(word))), word, _X[_rs2(word)])
 
 
 def _op_32(word: int) -> Foreign | None:
     if word >> 20 == 0x080 and _kind(word) == 4:  # packw of x0
-        return "zext.h", "Zbb"
-    return _OP_32.get((word >> 25, _kind(word)))
+        return _with_operands(("zext.h", "Zbb"), word, None)
+    return _with_operands(_OP_32.get((word >> 25, _kind(word))), word, _X[_rs2(word)])
 
 
 def _op_imm(word: int) -> Foreign | None:
     kind = _kind(word)
-    return _UNARY.get((kind, word >> 20)) or _SHIFTS.get((kind, word >> 26))
+    unary = _with_operands(_UNARY.get((kind, word >> 20)), word, None)
+    return unary or _with_operands(_SHIFTS.get((kind, word >> 26)), word, str(word >> 20 & 63))
 
 
 def _op_imm_32(word: int) -> Foreign | None:
     kind = _kind(word)
     if kind == 1 and word >> 26 == 2:
-        return "slli.uw", "Zba"
+        return _with_operands(("slli.uw", "Zba"), word, str(word >> 20 & 63))
     if kind == 5 and word >> 25 == 0x30:
-        return "roriw", "Zbb"
-    return _UNARY_32.get((kind, word >> 20))
+        return _with_operands(("roriw", "Zbb"), word, str(word >> 20 & 31))
+    return _with_operands(_UNARY_32.get((kind, word >> 20)), word, None)
 
 
 def _atomic(word: int) -> Foreign | None:

@@ -19,7 +19,8 @@ from rvcore._traps import Frame
 from rvcore._unwind import MAX_FRAMES, Code, unwind
 
 if TYPE_CHECKING:
-    from rvcore._elf import CodeRange, Sections
+    from rvcore._elf import CodeRange
+    from rvcore._sections import Sections
     from rvcore._tables import CodeMap, SymbolTable
 
 _LONGEST_NAME = 1000  # characters; mangled names reach hundreds

@@ -12,41 +12,7 @@ import enum
 from typing import Any, Literal
 
 from rvcore._errors import Error, printable
-
-REGISTER_NAMES = [
-    "zero",
-    "ra",
-    "sp",
-    "gp",
-    "tp",
-    "t0",
-    "t1",
-    "t2",
-    "s0",
-    "s1",
-    "a0",
-    "a1",
-    "a2",
-    "a3",
-    "a4",
-    "a5",
-    "a6",
-    "a7",
-    "s2",
-    "s3",
-    "s4",
-    "s5",
-    "s6",
-    "s7",
-    "s8",
-    "s9",
-    "s10",
-    "s11",
-    "t3",
-    "t4",
-    "t5",
-    "t6",
-]
+from rvcore._registers import REGISTERS
 
 Access = Literal["load", "store", "fetch"]
 
@@ -72,6 +38,18 @@ class TrapCode(enum.Enum):
     OUTPUT_LIMIT = "output limit"
 
 
+_WRONG_TARGETS = {
+    TrapCode.BAD_JUMP: " to {:#x}, which no relocation names as a target",
+    TrapCode.BAD_RETURN: " to {:#x}, which is no return site",
+    TrapCode.FETCH_FAULT: " at {:#x}, which is not code",
+}
+_NO_SYMBOL = (
+    "hint: the image has no symbol for this address; strip with `objcopy --strip-debug`, "
+    "which keeps symbols and relocations, or build with -g"
+)
+_NO_LINE = "hint: the image has no line table; build with -g for file and line"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frame:
     """One function activation: its pc, and what the image's symbols and line tables say of it."""
@@ -95,10 +73,10 @@ def _place(pc: int, symbol: str | None, offset: int | None, location: str | None
     return text
 
 
-class Trap(Error):
+class Trap(Error):  # noqa: N818 - the word of the field, as TrapCode
     """A run that ended without returning; `code` says why, the other attributes where and with what."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword a fact
         self,
         *,
         code: TrapCode,
@@ -150,24 +128,19 @@ class Trap(Error):
 
     def _what(self) -> str:
         """Return the code's own facts, ready to follow its name."""
-        code, address = self.code, self.address
-        if code is TrapCode.UNKNOWN_HOST_CALL and self.number is not None:
+        if self.code is TrapCode.UNKNOWN_HOST_CALL and self.number is not None:
             known = f", `{printable(self.name)}` is not bound here" if self.name else ""
             return f" {self.number:#018x}{known}"
-        if code is TrapCode.ILLEGAL_INSTRUCTION and self.bytes:
+        if self.code is TrapCode.ILLEGAL_INSTRUCTION and self.bytes:
             word = int.from_bytes(self.bytes, "little")
             name = f" ({printable(self.disassembly)})" if self.disassembly else ""
             return f" {word:#0{2 + 2 * len(self.bytes)}x}{name}"
-        if address is None:
+        if self.address is None:
             return ""
-        if code is TrapCode.BAD_JUMP:
-            return f" to {address:#x}, which no relocation names as a target"
-        if code is TrapCode.BAD_RETURN:
-            return f" to {address:#x}, which is no return site"
-        if code is TrapCode.FETCH_FAULT:
-            return f" at {address:#x}, which is not code"
+        if self.code in _WRONG_TARGETS:
+            return _WRONG_TARGETS[self.code].format(self.address)
         size = f"{self.size}-byte " if self.size is not None else ""
-        return f", {size}{self.access or 'access'} at {address:#x}"
+        return f", {size}{self.access or 'access'} at {self.address:#x}"
 
     def report(self) -> str:
         """Return everything that is known, over several lines, for the author of the guest."""
@@ -184,16 +157,10 @@ class Trap(Error):
         return "\n".join(lines)
 
     def _hint_lines(self) -> list[str]:
-        if self.pc is None:
+        """Return how to build an image of which a report can say more."""
+        if self.pc is None or self.location is not None:
             return []
-        if self.symbol is None:
-            return [
-                "hint: the image has no symbol for this address; strip with `objcopy --strip-debug`, "
-                "which keeps symbols and relocations, or build with -g"
-            ]
-        if self.location is None:
-            return ["hint: the image has no line table; build with -g for file and line"]
-        return []
+        return [_NO_SYMBOL if self.symbol is None else _NO_LINE]
 
 
 def _rebuild(facts: dict[str, Any]) -> Trap:
@@ -213,6 +180,6 @@ def _frame_lines(frames: tuple[Frame, ...]) -> list[str]:
 def _register_lines(registers: tuple[int, ...]) -> list[str]:
     if not registers:
         return []
-    cells = [f"{name:>4} {value:#018x}" for name, value in zip(REGISTER_NAMES, registers, strict=False)]
+    cells = [f"{name:>4} {value:#018x}" for name, value in zip(REGISTERS, registers, strict=False)]
     rows = [cells[start : start + 4] for start in range(0, len(cells), 4)]
     return ["registers:"] + ["  " + "  ".join(row) for row in rows]

@@ -57,7 +57,7 @@ class Code:
         self.extent = extent
 
     def instruction(self, address: int) -> tuple[int, int] | None:
-        """Return (word, size) at an address, a compressed one expanded; word 0 is what has no meaning here."""
+        """Return (word, size) at an address, a compressed one expanded; word 0 has no meaning here."""
         index = bisect_right(self._starts, address) - 1
         if index < 0 or address & 1:
             return None
