@@ -4,6 +4,7 @@ It owns registers, a paged memory and the fetch-decode-execute cycle. Traps are 
 `Trap`, and a trapping instruction has changed nothing and is not counted as retired. Nothing here is derived
 from rvcore. The choices that the manual leaves to the execution environment are those of our ABI: misaligned
 loads and stores work, misaligned LR/SC/AMO trap, fences do nothing, a store that faults has written no byte.
+With `checks_jumps` a jalr to a place that holds no code traps itself (our ABI); without, the next fetch does.
 """
 
 from __future__ import annotations
@@ -59,6 +60,14 @@ class Memory:
         """Read mapped bytes whatever their permissions."""
         return bytes(self._pages[at // PAGE][0][at % PAGE] for at in range(address, address + size))
 
+    def region(self, start: int) -> bytes:
+        """Read the run of mapped pages that begins at `start`."""
+        out, page = bytearray(), start // PAGE
+        while page in self._pages:
+            out += self._pages[page][0]
+            page += 1
+        return bytes(out)
+
     def load(self, address: int, size: int) -> int:
         """Read `size` bytes, little-endian, unsigned."""
         if not self.allows(address, size, "r"):
@@ -83,6 +92,7 @@ class Hart:
     x: list[int] = member(default_factory=lambda: [0] * 32)
     retired: int = 0
     reservation: tuple[int, int] | None = None
+    checks_jumps: bool = False
 
     def fetch(self) -> Instruction | Trap:
         """Decode the instruction at pc, or say why there is none."""
@@ -150,7 +160,9 @@ class Hart:
             taken = semantics.BRANCH[op.mnemonic](self.x[op.rs1], self.x[op.rs2])
             return self.pc + op.imm if taken else following
         # jalr clears bit 0, and reads rs1 before it writes rd: they may be one register.
-        target = self.pc + op.imm if op.mnemonic == "jal" else (self.x[op.rs1] + op.imm) & ~1
+        target = self.pc + op.imm if op.mnemonic == "jal" else (self.x[op.rs1] + op.imm) & MASK & ~1
+        if op.mnemonic == "jalr" and self.checks_jumps and not self.memory.allows(target, 2, "x"):
+            raise _AccessError("BAD_JUMP", target, 0)
         self._write(op.rd, following)
         return target
 

@@ -1,68 +1,42 @@
-"""One way to run a few instructions on the oracle hart, on unicorn and on rvcore, and one shape of result.
+"""One way to run a few instructions on the oracle hart, on unicorn and on rvcore, with one shape of result.
 
-`run(code, registers, memory, max_instructions)` puts `code` at CODE, `memory` at DATA, sets all 31 registers and
-executes until a trap or until the count is used up. Both regions are whole pages: code is padded with zeroes (which
-are illegal instructions), so that running off the end looks alike everywhere.
+A runner takes (code, registers, memory, max_instructions): it puts `code` at CODE and `memory` at DATA, sets
+all 31 registers and executes until a trap or until the count is used up. Both regions are whole pages, filled
+up with zeroes (which are illegal instructions), so that running off the end looks alike everywhere.
+
+rvcore is used through its public API alone. Its registers come from a table in guest memory by a prologue:
+one loads all and jumps to CODE, the other to any address, given in a1 and left in t6. The exported
+function reaches them by an indirect jump, because the loader looks for foreign instructions wherever a
+function leads directly.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import struct
+from typing import TYPE_CHECKING, Self
 
-import unicorn
-from unicorn import riscv_const
+import rvcore
+from elfs import build_elf
 
+from .encode import assemble
 from .hart import PAGE, Hart, Memory
+from .state import CODE, DATA, MASK, State, whole_pages
+from .unicorn_machine import run_unicorn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+    from types import TracebackType
 
-CODE = 0x11000
-DATA = 0x100000
-MASK = (1 << 64) - 1
+    from .state import Runner
 
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What can be seen after a run; `stop` is None when max_instructions retired without a trap."""
-
-    stop: str | None
-    pc: int
-    registers: tuple[int, ...]
-    memory: bytes
-    retired: int
-    address: int | None = None
-
-
-Runner = "Callable[[bytes, Sequence[int], bytes, int], State]"
-
-
-def whole_pages(data: bytes) -> bytes:
-    """Pad with zeroes to whole pages, at least one."""
-    return data.ljust(max(1, -(-len(data) // PAGE)) * PAGE, b"\0")
-
-
-def difference(expected: State, actual: State) -> str:
-    """Say in which fields two states differ; empty when they do not."""
-    lines = []
-    for name in ("stop", "pc", "retired", "address"):
-        want, got = getattr(expected, name), getattr(actual, name)
-        if want != got:
-            lines.append(f"{name}: expected {_show(want)}, got {_show(got)}")
-    for index, (want, got) in enumerate(zip(expected.registers, actual.registers, strict=True)):
-        if want != got:
-            lines.append(f"x{index}: expected 0x{want:x}, got 0x{got:x}")
-    if len(expected.memory) != len(actual.memory):
-        lines.append(f"memory: {len(expected.memory)} bytes against {len(actual.memory)}")
-    bad = [at for at, pair in enumerate(zip(expected.memory, actual.memory, strict=False)) if pair[0] != pair[1]]
-    for at in bad[:8]:
-        lines.append(f"byte 0x{DATA + at:x}: expected {expected.memory[at]:02x}, got {actual.memory[at]:02x}")
-    return "\n".join(lines)
-
-
-def _show(value: str | int | None) -> str:
-    return hex(value) if isinstance(value, int) else str(value)
+TABLE = DATA - PAGE
+_BASE = 0x10000
+ENTER = _BASE + 0x10
+ENTER_AT = _BASE + 0x100
+# The jump, lui, thirty-one loads and the jump to the program; or the jump, mv, lui, thirty loads and the
+# jump.
+PROLOGUE_COUNT = 34
+PROLOGUE_AT_COUNT = 34
 
 
 def new_hart(code: bytes, registers: Sequence[int], memory: bytes) -> Hart:
@@ -75,93 +49,149 @@ def new_hart(code: bytes, registers: Sequence[int], memory: bytes) -> Hart:
 
 def run_oracle(code: bytes, registers: Sequence[int], memory: bytes, max_instructions: int) -> State:
     """Run on the plain-Python hart."""
+    return finish_oracle(new_hart(code, registers, memory), max_instructions)
+
+
+def run_checked_oracle(code: bytes, registers: Sequence[int], memory: bytes, max_instructions: int) -> State:
+    """Run on the plain-Python hart with our ABI's rule for jumps that leave the code."""
     hart = new_hart(code, registers, memory)
+    hart.checks_jumps = True
+    return finish_oracle(hart, max_instructions)
+
+
+def finish_oracle(hart: Hart, max_instructions: int) -> State:
+    """Run a hart that `new_hart` made and describe where it stands."""
     trap = hart.run(max_instructions)
+    memory = hart.memory.region(DATA)
     return State(
         trap.code if trap else None,
         hart.pc,
         tuple(hart.x),
-        hart.memory.peek(DATA, len(whole_pages(memory))),
+        memory,
         hart.retired,
         trap.address if trap else None,
     )
 
 
-# What unicorn reports for a machine exception, by its RISC-V cause number.
-_CAUSES = {2: "ILLEGAL_INSTRUCTION", 4: "MISALIGNED_ATOMIC", 6: "MISALIGNED_ATOMIC", 8: "ECALL"}
-_ACCESSES = {
-    unicorn.UC_MEM_READ_UNMAPPED: "LOAD_FAULT",
-    unicorn.UC_MEM_READ_PROT: "LOAD_FAULT",
-    unicorn.UC_MEM_WRITE_UNMAPPED: "STORE_FAULT",
-    unicorn.UC_MEM_WRITE_PROT: "STORE_FAULT",
-    unicorn.UC_MEM_FETCH_UNMAPPED: "FETCH_FAULT",
-    unicorn.UC_MEM_FETCH_PROT: "FETCH_FAULT",
-}
+def _loads(last: int) -> str:
+    return "; ".join(f"ld x{number}, {8 * number}(x{last})" for number in [*range(1, last), last])
 
 
-class _UnicornRun:
-    """One emulation and what its hooks saw.
+def _prologue() -> bytes:
+    """Return the code from _BASE to CODE."""
+    page = TABLE >> 12
+    jump = CODE - ENTER - 4 * (PROLOGUE_COUNT - 2)
+    parts = [
+        (_BASE, "jalr zero, 0(a0)"),
+        (ENTER, f"lui t6, {page}; {_loads(31)}; jal zero, {jump}"),
+        (ENTER_AT, f"addi t6, a1, 0; lui t5, {page}; {_loads(30)}; jalr zero, 0(t6)"),
+    ]
+    out = b""
+    for start, text in parts:
+        out = out.ljust(start - _BASE, b"\0") + assemble(text)
+    return out.ljust(CODE - _BASE, b"\0")
 
-    Unicorn calls the code hook before an instruction, but not before an illegal compressed one; after an exception
-    its pc is always four bytes further on, and `ebreak` is no exception but UC_ERR_INSN_INVALID.
-    """
+
+def build_image(code: bytes, memory: bytes, registers: Sequence[int] = (0,) * 32) -> bytes:
+    """Build the ELF image with the prologues, the register table and the program."""
+    table = struct.pack("<32Q", *(value & MASK for value in registers))
+    return build_elf(
+        _prologue() + whole_pages(code),
+        base=_BASE,
+        # No function covers the program: it may hold what a function of a good image may not.
+        symbols={"enter": (_BASE, 4)},
+        data=whole_pages(table) + whole_pages(memory),
+        data_addr=TABLE,
+    )
+
+
+class RvcoreRun:
+    """One program in one store of rvcore, control-flow checks off; a context manager."""
 
     def __init__(self, code: bytes, registers: Sequence[int], memory: bytes) -> None:
-        self.emulator = unicorn.Uc(unicorn.UC_ARCH_RISCV, unicorn.UC_MODE_RISCV64)
-        self.stop: str | None = None
-        self.address: int | None = None
-        self.entered = 0
-        self.last_pc = -1
-        self._map(CODE, whole_pages(code), unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
-        self._map(DATA, whole_pages(memory), unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
-        for number, value in enumerate(registers[1:], 1):
-            self.emulator.reg_write(riscv_const.UC_RISCV_REG_X0 + number, value & MASK)
-        self.emulator.hook_add(unicorn.UC_HOOK_CODE, self._enter)
-        self.emulator.hook_add(unicorn.UC_HOOK_INTR, self._exception)
-        self.emulator.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._bad_access)
+        config = rvcore.Config(cfi=False, memory_size=4 << 20, stack_size=64 << 10)
+        self.engine = rvcore.Engine(config)
+        module = rvcore.Module(self.engine, build_image(code, memory, registers))
+        self.store = rvcore.Store(self.engine)
+        self.instance = rvcore.Linker(self.engine).instantiate(self.store, module)
+        self.size = len(whole_pages(memory))
 
-    def _map(self, start: int, data: bytes, permissions: int) -> None:
-        self.emulator.mem_map(start, len(data), permissions)
-        self.emulator.mem_write(start, data)
+    def __enter__(self) -> Self:
+        return self
 
-    def _enter(self, _uc: Any, pc: int, _size: int, _data: Any) -> None:
-        self.entered += 1
-        self.last_pc = pc
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.store.close()
+        self.engine.close()
 
-    def _exception(self, uc: Any, cause: int, _data: Any) -> None:
-        self.stop = _CAUSES.get(cause, f"cause {cause}")
-        uc.emu_stop()
+    def start(self) -> rvcore.Call:
+        """Begin at the program with all registers set; the prologue has run."""
+        call = self.instance.exports(self.store)["enter"].start(self.store, ENTER)
+        done = call.run(PROLOGUE_COUNT)
+        if done.reason is not rvcore.ExitReason.OUT_OF_FUEL or call.instructions != PROLOGUE_COUNT:
+            raise AssertionError(f"the prologue ended with {done} after {call.instructions} instructions")
+        return call
 
-    def _bad_access(self, _uc: Any, access: int, address: int, _size: int, _value: int, _data: Any) -> bool:
-        self.stop, self.address = _ACCESSES[access], address
-        return False
+    def memory(self) -> bytes:
+        """Read the data region."""
+        content: bytes = self.instance.memory.read(self.store, DATA, DATA + self.size)
+        return content
 
-    def run(self, count: int) -> State:
-        """Execute up to count instructions."""
-        begin = CODE
-        try:
-            self.emulator.emu_start(begin, MASK, count=count)
-        except unicorn.UcError as error:
-            if error.errno == unicorn.UC_ERR_INSN_INVALID:
-                self.stop = "BREAKPOINT"
-            elif self.stop is None:
-                raise
-        pc = self.emulator.reg_read(riscv_const.UC_RISCV_REG_PC)
-        if self.stop in _CAUSES.values():
-            pc -= 4
-            if self.stop == "MISALIGNED_ATOMIC":
-                self.address = None
-        trapped_inside = self.stop is not None and self.stop != "FETCH_FAULT" and self.last_pc == pc
-        return self._state(pc, self.entered - trapped_inside)
-
-    def _state(self, pc: int, retired: int) -> State:
-        numbers = [riscv_const.UC_RISCV_REG_X0 + number for number in range(32)]
-        registers = tuple(value & MASK for value in self.emulator.reg_read_batch(numbers))
-        regions = {start: end for start, end, _ in self.emulator.mem_regions()}
-        memory = bytes(self.emulator.mem_read(DATA, regions[DATA] + 1 - DATA))
-        return State(self.stop, pc & MASK, registers, memory, retired, self.address)
+    def state(self, call: rvcore.Call, trap: rvcore.Trap | None) -> State:
+        """Describe where a call stands after a run that ended with `trap` or out of fuel."""
+        retired = call.instructions - PROLOGUE_COUNT
+        at = trap if trap is not None else stand(call)
+        return State(
+            None if trap is None else stop_name(trap),
+            trap_pc(at),
+            at.registers,
+            self.memory(),
+            retired,
+            None if trap is None else trap.address,
+        )
 
 
-def run_unicorn(code: bytes, registers: Sequence[int], memory: bytes, max_instructions: int) -> State:
-    """Run on unicorn's RISC-V 64."""
-    return _UnicornRun(code, registers, memory).run(max_instructions)
+def stand(call: rvcore.Call) -> rvcore.Trap:
+    """Ask a paused call for its pc and registers, as a trap shows them; the store's fuel is kept."""
+    fuel = call.store.get_fuel()
+    call.store.set_fuel(0)
+    try:
+        call.finish()
+    except rvcore.Trap as trap:
+        return trap
+    finally:
+        call.store.set_fuel(fuel)
+    raise AssertionError("a call without fuel did not stop")
+
+
+def stop_name(trap: rvcore.Trap) -> str:
+    """Name a trap as the oracle does: nobody serves an ecall here."""
+    if trap.code is rvcore.TrapCode.UNKNOWN_HOST_CALL:
+        return "ECALL"
+    # Which jumps count as returns is control-flow integrity's business, not the instruction's.
+    return "BAD_JUMP" if trap.code is rvcore.TrapCode.BAD_RETURN else trap.code.name
+
+
+def trap_pc(trap: rvcore.Trap) -> int:
+    """Give the pc that the manual would: a fetch fault is at the place that cannot be fetched."""
+    if trap.code is rvcore.TrapCode.FETCH_FAULT and trap.address is not None:
+        return trap.address
+    if trap.pc is None:
+        raise AssertionError(f"a trap without a pc: {trap}")
+    return trap.pc
+
+
+def run_rvcore(code: bytes, registers: Sequence[int], memory: bytes, max_instructions: int) -> State:
+    """Run on the machine under test."""
+    with RvcoreRun(code, registers, memory) as run:
+        call = run.start()
+        return run.state(call, call.run(max_instructions).trap)
+
+
+MACHINES: dict[str, Runner] = {
+    "oracle": run_oracle,
+    "checked oracle": run_checked_oracle,
+    "unicorn": run_unicorn,
+    "rvcore": run_rvcore,
+}
