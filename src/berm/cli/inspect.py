@@ -10,9 +10,8 @@ from berm.cli.arguments import add_image, add_json, read_image
 from berm.cli.output import BOLD, escape, escape_line, paint, print_json
 
 if TYPE_CHECKING:
-    from rvcore._elf import ElfImage
-
     from berm.manifest import Manifest, Tool
+    from rvcore._elf import ElfImage
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,9 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the manifest, exports, sizes and digest."""
-    from rvcore._elf import read_elf
-
     from berm.manifest import Manifest
+    from rvcore._elf import read_elf
 
     data = read_image(args.image)
     # Foreign images may be looked at too; whether they could run is one of the facts shown.
@@ -69,7 +67,11 @@ def _print(facts: dict[str, Any]) -> None:
     print(f"abi       {facts['abi_version']}")
     wishes = ", ".join(map(escape_line, facts["capabilities"])) or "none"
     print(f"wishes    {wishes} (documentation: what runs is what you bind)")
-    print(f"exports   {', '.join(map(escape_line, facts['exports']))}")
+    entries = [
+        name for name in facts["exports"] if name.startswith("berm_tool_") or name in ("on_wake", "on_notify")
+    ]
+    others = len(facts["exports"]) - len(entries)
+    print(f"exports   {', '.join(map(escape_line, entries))} and {others} other functions")
     for tool in facts["tools"]:
         _print_tool(tool)
     if facts["usage"]:

@@ -12,7 +12,9 @@ from berm.cli.exits import USAGE, CommandError
 from berm.cli.granting import granted
 
 if TYPE_CHECKING:
-    from berm import Capability, Done, Engine, Failed, Harness, Limits
+    from berm import Capability, Engine, Harness, Invocation, Limits
+    from berm.cli.ending import Ending
+    from rvcore._recorder import Recorder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,23 +24,42 @@ class Session:
     harness: "Harness"
     needs_loop: bool
 
-    def call(self, args: argparse.Namespace, *, raw: bool = False) -> "Done | Failed":
+    def call(self, args: argparse.Namespace, *, raw: bool = False) -> "Ending":
         """Call the tool that the command line names.
 
         Raises:
-            rvcore.Error: no such tool, or a trap.
+            rvcore.Error: no such tool.
         """
-        blob, limits = tool_arguments(args.arguments), limits_of(args)
-        if not self.needs_loop:
-            return self.harness.call(args.tool, blob, limits=limits, raw=raw)
-        import anyio
+        return self._drive(self._start(args, raw=raw))
 
-        from berm import aio
+    def watch(self, args: argparse.Namespace, *, max_events: int = 0) -> "tuple[Recorder, Ending]":
+        """Call the tool, whatever its result is made of, and record what it does.
 
-        async def call() -> "Done | Failed":
-            return await aio.call(self.harness, args.tool, blob, limits=limits, raw=raw)
+        Raises:
+            rvcore.Error: no such tool.
+        """
+        invocation = self._start(args, raw=True)
+        recorder = invocation.record(max_events=max_events)
+        return recorder, self._drive(invocation)
 
-        return anyio.run(call)
+    def _start(self, args: argparse.Namespace, *, raw: bool) -> "Invocation":
+        blob = tool_arguments(args.arguments)
+        return self.harness.start(args.tool, blob, limits=limits_of(args), raw=raw)
+
+    def _drive(self, invocation: "Invocation") -> "Ending":
+        """Run to the end; a trap is one way to end."""
+        from berm import Trap
+
+        try:
+            if not self.needs_loop:
+                return invocation.run()
+            import anyio
+
+            from berm import aio
+
+            return anyio.run(aio.drive, invocation)
+        except Trap as trap:
+            return trap
 
 
 @contextlib.contextmanager
@@ -52,8 +73,11 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
     from berm import Config, Engine, Harness
 
     capabilities = granted(args)
-    config = Config() if args.memory is None else Config(memory_size=args.memory)
-    with Engine(config) as engine:
+    try:
+        config = Config() if args.memory is None else Config(memory_size=args.memory)
+    except ValueError as error:
+        raise CommandError(f"--memory: {error}", status=USAGE) from error
+    with contextlib.closing(Engine(config)) as engine:
         if args.call:
             capabilities += (_calls(engine, args.call),)
         harness = Harness.load(engine, read_image(args.image), capabilities)
