@@ -15,7 +15,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -q
 PYTEST := $(PY) -m pytest
 STUBBED := $(subst /,.,$(patsubst src/%.pyi,%,$(wildcard src/*/*.pyi)))
-# harness/NAME/*.c becomes harness/NAME/NAME.elf.
+# The sources in harness/NAME become harness/NAME/NAME.elf.
 IMAGES := $(foreach path,$(wildcard harness/*/),$(path)$(notdir $(path:/=)).elf)
 
 .PHONY: build venv harnesses demo test bench lint debug-test asan-test soak clean distclean
@@ -41,7 +41,7 @@ harnesses: $(IMAGES)
 
 .SECONDEXPANSION:
 $(IMAGES): $$(wildcard $$(@D)/*.c $$(@D)/*.h) $(shell find src/berm/sdk src/berm/build -name '*.[ch]' -o -name '*.py') | build
-	$(VENV)/bin/berm build $(filter $(@D)/%.c,$^) -o $@
+	$(VENV)/bin/berm build $(@D) -o $@
 
 demo: build harnesses
 	PATH="$(abspath $(VENV)/bin):$$PATH" sh docs/demo.sh

@@ -71,7 +71,8 @@ def _print(facts: dict[str, Any]) -> None:
         name for name in facts["exports"] if name.startswith("berm_tool_") or name in ("on_wake", "on_notify")
     ]
     others = len(facts["exports"]) - len(entries)
-    print(f"exports   {', '.join(map(escape_line, entries))} and {others} other functions")
+    more = f" and {others} more" if others else ""
+    print(f"exports   {', '.join(map(escape_line, entries))}{more}")
     for tool in facts["tools"]:
         _print_tool(tool)
     if facts["usage"]:

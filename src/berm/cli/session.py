@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import dataclasses
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING
 from berm.cli.arguments import read_image, tool_arguments
 from berm.cli.exits import USAGE, CommandError
 from berm.cli.granting import granted
+from berm.cli.output import escape_line
 
 if TYPE_CHECKING:
-    from berm import Capability, Engine, Harness, Invocation, Limits
+    from berm import Call, Capability, Config, Engine, Harness, Invocation, Limits
     from berm.cli.ending import Ending
     from rvcore._recorder import Recorder
 
@@ -74,13 +76,13 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
 
     capabilities = granted(args)
     try:
-        config = Config() if args.memory is None else Config(memory_size=args.memory)
+        config = Config() if args.memory is None else _config(args.memory)
     except ValueError as error:
         raise CommandError(f"--memory: {error}", status=USAGE) from error
     with contextlib.closing(Engine(config)) as engine:
         if args.call:
             capabilities += (_calls(engine, args.call),)
-        harness = Harness.load(engine, read_image(args.image), capabilities)
+        harness = Harness.load(engine, read_image(args.image), capabilities, log=_print_log)
         yield Session(harness, any(one.is_async for one in capabilities))
 
 
@@ -93,8 +95,23 @@ def _calls(engine: "Engine", images: list[tuple[str, Path]]) -> "Capability":
     for name, path in images:
         if name in harnesses:
             raise CommandError(f"--call names {name} twice", status=USAGE)
-        harnesses[name] = Harness.load(engine, read_image(path), (capability,))
+        harnesses[name] = Harness.load(engine, read_image(path), (capability,), log=_print_log)
     return capability
+
+
+def _print_log(call: "Call", line: str) -> None:
+    print(f"{call.tool}: {escape_line(line)}", file=sys.stderr)
+
+
+def _config(memory_size: int) -> "Config":
+    """Keep the stack from filling a small memory.
+
+    Raises:
+        ValueError: the size cannot be had.
+    """
+    from berm import Config
+
+    return Config(memory_size=memory_size, stack_size=min(Config().stack_size, memory_size // 4))
 
 
 def limits_of(args: argparse.Namespace) -> "Limits":

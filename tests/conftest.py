@@ -1,0 +1,37 @@
+"""What every test may use: which build is under test, and images built from C once a session."""
+
+from pathlib import Path
+
+import pytest
+import rvcore._machine
+
+ROOT = Path(__file__).parent.parent
+
+
+def pytest_report_header():
+    return f"rvcore: {rvcore._machine.__file__}"
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory):
+    """Compile C sources with the SDK; the image of one set of sources is built once."""
+    from berm.build.image import build_image
+
+    built = {}
+    directory = tmp_path_factory.mktemp("images")
+
+    def build(*sources, debug=False):
+        paths = [ROOT / source for source in sources]
+        key = (*paths, debug)
+        if key not in built:
+            image = directory / f"{len(built)}-{paths[0].stem}.elf"
+            build_image(paths, image, debug=debug)
+            built[key] = image
+        return built[key]
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def cli_image(build):
+    return build("tests/guests/cli.c")
