@@ -2,10 +2,10 @@
 """What an image's code says of itself: instructions that no function may reach, and addresses it forms.
 
 Owns two walks over the code, each linear in its size whatever the code is. `find_foreign` follows every
-function from its start, along branches and never past its end, so that `unimp`, jump tables and constants
-beside the code are not mistaken for instructions. `mark_formed` finds functions whose address is put
-together by auipc or lui and addi, for images that were assembled without linker relaxation and so carry
-no relocation there. Neither is part of the boundary: what is missed here traps when it runs.
+function from its start, along branches and jump tables and never past its end, so that `unimp` and
+constants beside the code are not mistaken for instructions. `mark_formed` finds functions whose address
+is put together by auipc or lui and addi, for images that were assembled without linker relaxation and so
+carry no relocation there. Neither is part of the boundary: what is missed here traps when it runs.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -146,8 +146,9 @@ cdef int64_t target_of_compressed(uint32_t half) noexcept nogil:
     cdef int32_t offset
     if half >> 13 == 5:
         offset = (
-            bits(half, 12, 12) << 11 | bits(half, 11, 11) << 4 | bits(half, 10, 9) << 8 | bits(half, 8, 8) << 10
-            | bits(half, 7, 7) << 6 | bits(half, 6, 6) << 7 | bits(half, 5, 3) << 1 | bits(half, 2, 2) << 5
+            bits(half, 12, 12) << 11 | bits(half, 11, 11) << 4 | bits(half, 10, 9) << 8
+            | bits(half, 8, 8) << 10 | bits(half, 7, 7) << 6 | bits(half, 6, 6) << 7
+            | bits(half, 5, 3) << 1 | bits(half, 2, 2) << 5
         )
         return offset - 0x1000 if offset & 0x800 else offset
     offset = (
@@ -264,11 +265,12 @@ def find_foreign(CodeMap code, extension_of):
     """
     cdef _Walk walk = _Walk(code, extension_of)
     cdef const uint8_t *functions = code.functions
+    cdef const uint8_t *labels = code.labels
+    cdef const uint8_t *walls = code.walls
     cdef int64_t slot, found
     for slot in range(code.slots):
-        if slot & 7 == 0 and functions[slot >> 3] == 0:
-            continue
-        if has(functions, slot):
+        # A wall under a label is data that data points to.
+        if has(functions, slot) or (has(labels, slot) and not has(walls, slot)):
             found = walk.from_root(slot)
             if found >= 0:
                 size = 4 if half_at(code.text, found) & 3 == 3 else 2
@@ -326,7 +328,7 @@ cdef int64_t form_compressed(Formed *formed, uint32_t half) noexcept nogil:
     if half & 0x1000:
         small -= 32
     if kind == 0o13 and rd != 2:
-        formed.value[rd] = <uint64_t>(small << 12)
+        formed.value[rd] = <uint64_t>(small * 4096)
         formed.known |= <uint32_t>1 << rd
         return 0
     if kind == 0o10 and (formed.known >> rd) & 1:

@@ -10,6 +10,7 @@ cdef class CodeMap:
     cdef readonly bytes text            # the bytes of all ranges, one after the other
     cdef readonly bytearray functions   # one bit per slot: a function starts here
     cdef readonly bytearray targets     # one bit per slot: a legal indirect target
+    cdef readonly bytearray labels      # one bit per slot: data holds this address, as a jump table does
     cdef readonly bytearray walls       # one bit per slot: falling through into here is leaving a function
     cdef Py_ssize_t count               # number of ranges
     cdef Py_ssize_t last                # the range that the last lookup hit

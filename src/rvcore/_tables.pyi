@@ -8,6 +8,7 @@ class CodeMap:
     text: bytes
     functions: bytearray
     targets: bytearray
+    labels: bytearray
     walls: bytearray
     def __init__(self, ranges: Sequence[tuple[int, bytes]]) -> None: ...
     def addresses(self, bits: bytearray) -> array[int]: ...

@@ -23,6 +23,7 @@ cdef enum:
     SHN_UNDEF = 0
     SHN_LORESERVE = 0xFF00
     LONGEST_NAME = 1 << 16        # bytes; mangled Rust and C++ names reach some KiB
+    EXPORTS = 1 << 18             # global functions; large Rust images have some 10,000
     NAMED = 4 << 20               # symbols that addresses are named by; picked, not measured
     ALL_NAMES = 16 << 20          # bytes of the exported names together: they may share the string table
 
@@ -82,6 +83,7 @@ cdef class CodeMap:
         self.text = ranges[0][1] if self.count == 1 else b"".join([data for _, data in ranges])
         self.functions = bytearray((self.slots >> 3) + 1)
         self.targets = bytearray((self.slots >> 3) + 1)
+        self.labels = bytearray((self.slots >> 3) + 1)
         self.walls = bytearray((self.slots >> 3) + 1)
         for index in range(self.count):
             put(self.walls, self.bases.data.as_ulonglongs[index])
@@ -205,7 +207,8 @@ cdef class SymbolTable:
             if symbol.name >= <uint64_t>self.strings_size and symbol.name != 0:
                 raise self._malformed("st_name is outside the string table", index)
             if symbol.shndx >= self.sections and symbol.shndx < SHN_LORESERVE:
-                raise self._malformed(f"st_shndx is {symbol.shndx}, but there are {self.sections} sections", index)
+                problem = f"st_shndx is {symbol.shndx}, but there are {self.sections} sections"
+                raise self._malformed(problem, index)
             kind = symbol.info & 15
             binding = symbol.info >> 4
             if kind == STT_FUNC:
@@ -232,8 +235,10 @@ cdef class SymbolTable:
             return 0
         name = self.name(symbol.name, index)
         self.names_left -= len(name)
-        if self.names_left < 0:
-            raise self._malformed(f"exported names are longer than {ALL_NAMES} bytes together", index)
+        if self.names_left < 0 or len(self.exports) >= EXPORTS:
+            raise self._malformed(
+                f"more than {EXPORTS} global functions, or {ALL_NAMES} bytes of their names", index
+            )
         if slot < 0:
             raise LoadError(_function_problem(symbol), field="st_value", address=symbol.value, symbol=name)
         if self.exports.setdefault(name, symbol.value) != symbol.value:
@@ -274,9 +279,10 @@ cdef class SymbolTable:
         cdef const void *end
         if self.strings_size == 0:
             return ""
-        end = memchr(text, 0, min(room, <Py_ssize_t>LONGEST_NAME))
+        room = min(room, <Py_ssize_t>LONGEST_NAME)
+        end = memchr(text, 0, room)
         if end == NULL:
-            raise self._malformed(f"st_name has no end within {min(room, <Py_ssize_t>LONGEST_NAME)} bytes", index)
+            raise self._malformed(f"st_name has no end within {room} bytes", index)
         return PyUnicode_DecodeUTF8(text, <const char *>end - text, "backslashreplace")
 
     cdef object _malformed(self, problem, Py_ssize_t index):
@@ -311,7 +317,7 @@ cdef class SymbolTable:
         return found
 
     def by_address(self, CodeMap code):
-        """Return (start, size, name offset) arrays of the best symbol at each address that has one, ascending.
+        """Return (start, size, name offset) arrays of the best symbol at each named address, ascending.
 
         A global function is better than a weak one, that than a local one, and a global label is worst; the
         longer is better among equals.
@@ -383,19 +389,26 @@ cdef str _function_problem(Sym *symbol):
     return "a global function is misaligned" if symbol.value & 1 else "a global function is outside code"
 
 
-cdef inline bint _names_target(uint32_t kind) noexcept nogil:
-    """Tell whether a relocation of this type makes S + A an address that code may jump to."""
+cdef inline bint _holds_address(uint32_t kind) noexcept nogil:
+    """Tell whether a relocation of this type puts S + A, or its distance from a place, into data."""
     return (
-        kind == R_32 or kind == R_64 or kind == R_GOT_HI20 or kind == R_PCREL_HI20 or kind == R_HI20
-        or kind == R_RVC_LUI or R_ADD8 <= kind <= R_ADD64 or R_SET8 <= kind <= R_SET32 or kind == R_32_PCREL
+        kind == R_32 or kind == R_64 or R_ADD8 <= kind <= R_ADD64 or R_SET8 <= kind <= R_SET32
+        or kind == R_32_PCREL
     )
+
+
+cdef inline bint _forms_address(uint32_t kind) noexcept nogil:
+    """Tell whether a relocation of this type is for an instruction that forms S + A."""
+    return kind == R_GOT_HI20 or kind == R_PCREL_HI20 or kind == R_HI20 or kind == R_RVC_LUI
 
 
 cdef inline bint _needs_loader(uint32_t kind) noexcept nogil:
     return R_RELATIVE <= kind <= R_JUMP_SLOT or kind == R_IRELATIVE
 
 
-def read_relocations(CodeMap code, SymbolTable symbols, bytes data, Py_ssize_t offset, Py_ssize_t count, name):
+def read_relocations(
+    CodeMap code, SymbolTable symbols, bytes data, Py_ssize_t offset, Py_ssize_t count, str name
+):
     """Mark the indirect targets that a table of relocations names.
 
     Raises:
@@ -405,7 +418,9 @@ def read_relocations(CodeMap code, SymbolTable symbols, bytes data, Py_ssize_t o
     cdef Py_ssize_t index
     cdef int64_t slot
     cdef Rela entry
+    cdef uint64_t value
     cdef uint8_t *targets = code.targets
+    cdef uint8_t *labels = code.labels
     for index in range(count):
         memcpy(&entry, raw + offset + index * sizeof(Rela), sizeof(Rela))
         if entry.symbol >= <uint64_t>symbols.count and entry.symbol != 0:
@@ -414,11 +429,14 @@ def read_relocations(CodeMap code, SymbolTable symbols, bytes data, Py_ssize_t o
             )
         if _needs_loader(entry.type):
             raise _bad_relocation(f"relocation type {entry.type} needs a dynamic loader", name, index, offset)
-        if not _names_target(entry.type):
+        if not _holds_address(entry.type) and not _forms_address(entry.type):
             continue
-        slot = code.slot((symbols.entry(entry.symbol).value if symbols.count else 0) + <uint64_t>entry.addend)
+        value = symbols.entry(entry.symbol).value if symbols.count else 0
+        slot = code.slot(value + <uint64_t>entry.addend)
         if slot >= 0:
             put(targets, slot)
+            if _holds_address(entry.type):
+                put(labels, slot)
 
 
 cdef object _bad_relocation(problem, name, Py_ssize_t index, Py_ssize_t offset):
