@@ -1,9 +1,10 @@
-"""What does one fresh invocation cost from Python: 256 bytes in, the same bytes out, memory never seen before?
+"""Ask what one fresh invocation costs from Python: 256 bytes in, the same bytes out, in memory of its own.
 
-Every engine has its program loaded or compiled beforehand; what is timed is a new sandbox, the bytes in, the call,
-and the bytes out. The same is then timed for our memory sizes from 16 MiB to 4 GiB, which must not matter.
+Every engine has its program loaded or compiled beforehand; what is timed is a new sandbox, the bytes in, the
+call, and the bytes out. The same is then timed for memory sizes from 16 MiB to 4 GiB, which must not matter.
 """
 
+# mypy: disable-error-code="import-not-found, import-untyped"
 from __future__ import annotations
 
 import subprocess
@@ -18,7 +19,8 @@ from timing import calls_in_turns, percentile
 
 BLOB = b"".join(b"%04d " % i for i in range(52))[:256]
 MIB = 1 << 20
-SIZES = {"16 MiB": 16 * MIB, "64 MiB": 64 * MIB, "256 MiB": 256 * MIB, "1 GiB": 1024 * MIB, "4 GiB": 4096 * MIB}
+GIB = 1 << 30
+SIZES = {"16 MiB": 16 * MIB, "64 MiB": 64 * MIB, "256 MiB": 256 * MIB, "1 GiB": GIB, "4 GiB": 4 * GIB}
 FLAT_TO = "1 GiB"
 Echo = Callable[[], bytes]
 
@@ -150,12 +152,12 @@ def peers() -> dict[str, Echo]:
     return found
 
 
-def measure(quick: bool) -> Report:
+def measure(*, quick: bool) -> Report:
     """Time fresh invocations of every engine, then of every memory size."""
     rounds, ours, theirs = (2, 200, 5) if quick else (10, 5000, 100)
     report = Report(
         "What does a fresh invocation cost from Python?",
-        f"{len(BLOB)}-byte blob in, echo, bytes out; {rounds} rounds of {ours} calls (peers {theirs}), in turn",
+        f"{len(BLOB)}-byte blob in, echo, bytes out; {rounds} rounds of {ours} calls (peers: {theirs})",
     )
     echoes: dict[str, Echo] = {"berm": berm_echo(), **peers()}
     for name, echo in echoes.items():

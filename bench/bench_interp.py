@@ -1,7 +1,7 @@
-"""How fast does a guest compute, against other engines on the same kernels?
+"""Ask how fast a guest computes, against other engines on the same kernels.
 
-Five kernels that no fused pair was chosen from. Each engine runs each kernel in turn, in rounds; a kernel's figure
-is the median. Guest-equivalent MIPS are the RISC-V instructions of a kernel divided by an engine's time for it.
+Five kernels that no fused pair was chosen from. Each engine runs each kernel in turn, in rounds; a kernel's
+figure is the median. Guest-equivalent MIPS are a kernel's RISC-V instructions by an engine's time for it.
 Checksums must agree everywhere, and unicorn must count the instructions that we count.
 """
 
@@ -18,15 +18,15 @@ from timing import geometric_mean, in_turns, seconds
 PROMISES = {"pywasm3": 1.5, "unicorn": 1.5}
 
 
-class Disagreement(Exception):
+class DisagreementError(Exception):
     """Two engines computed different things: no figure of such a run means anything."""
 
 
-def measure(quick: bool) -> Report:
+def measure(*, quick: bool) -> Report:
     """Run all kernels on all engines.
 
     Raises:
-        Disagreement: checksums or instruction counts differ.
+        DisagreementError: checksums or instruction counts differ.
     """
     target_s, rounds = (0.02, 1) if quick else (0.4, 7)
     mips: dict[str, list[float]] = {name: [] for name in kernel_engines()}
@@ -66,17 +66,17 @@ def check(kernel: str, engines: Mapping[str, KernelEngine], ours: Rvcore, n: int
     """Compare checksums at `n`, and instruction counts with unicorn at a small count.
 
     Raises:
-        Disagreement: they differ.
+        DisagreementError: they differ.
     """
     sums = {name: engine.call(n) for name, engine in engines.items()}
     if len(set(sums.values())) != 1:
-        raise Disagreement(f"{kernel}({n}): checksums differ: {sums}")
+        raise DisagreementError(f"{kernel}({n}): checksums differ: {sums}")
     if installed("unicorn"):
         small = min(n, 3)
         counted = _counted_by_unicorn(kernel, small)
         ours.call(small)
         if counted != ours.instructions:
-            raise Disagreement(f"{kernel}({small}): {ours.instructions} instructions, unicorn counts {counted}")
+            raise DisagreementError(f"{kernel}({small}): {ours.instructions}, unicorn counts {counted}")
         ours.call(n)
 
 

@@ -4,6 +4,7 @@
 flags and compiler version) and rebuilt only when that key changes. Run alone, it builds every kernel.
 """
 
+# mypy: disable-error-code="import-not-found, import-untyped"
 from __future__ import annotations
 
 import argparse

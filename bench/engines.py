@@ -3,6 +3,7 @@
 Peers are optional: `kernel_engines` gives those that are installed, ours first.
 """
 
+# mypy: disable-error-code="import-not-found, import-untyped"
 from __future__ import annotations
 
 import ctypes
@@ -113,14 +114,13 @@ def installed(package: str) -> bool:
 
 def kernel_engines() -> dict[str, type[KernelEngine]]:
     """Map the names of all engines that are here to their classes, ours first."""
+    peers: dict[str, tuple[str, type[KernelEngine]]] = {
+        "pywasm3": ("wasm3", Wasm3),
+        "unicorn": ("unicorn", Unicorn),
+        "wasmtime": ("wasmtime", Wasmtime),
+    }
     found: dict[str, type[KernelEngine]] = {"rvcore": Rvcore}
-    for name, package, engine in (
-        ("pywasm3", "wasm3", Wasm3),
-        ("unicorn", "unicorn", Unicorn),
-        ("wasmtime", "wasmtime", Wasmtime),
-    ):
-        if installed(package):
-            found[name] = engine
+    found |= {name: engine for name, (package, engine) in peers.items() if installed(package)}
     if native_compiler() is not None:
         found["native"] = Native
     return found

@@ -8,6 +8,7 @@ rankings come out: every pair by share of executed instructions, and an order of
 only the dispatches that the pairs chosen before it leave to save (fused pairs cannot overlap).
 """
 
+# mypy: disable-error-code="import-not-found, import-untyped"
 from __future__ import annotations
 
 import argparse

@@ -9,9 +9,18 @@ import argparse
 import json
 import os
 import platform
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Protocol
+
+TABLE_HEAD = ("| what | measured | promised |", "|---|---:|---|")
+
+
+class Measure(Protocol):
+    """What each benchmark offers: its report, with tiny counts if `quick`."""
+
+    def __call__(self, *, quick: bool) -> Report:
+        """Measure."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,10 @@ class Ratio:
         bound = f"{'at least' if self.at_least else 'at most'} {number(self.promise)} {self.unit}"
         return f"{bound}: {'kept' if self.kept else 'MISSED'}"
 
+    def row(self) -> str:
+        """Lay the ratio out as a row of a Markdown table."""
+        return f"| **{self.name}** | **{number(self.value)} {self.unit}** | {self.verdict()} |"
+
 
 @dataclass
 class Report:
@@ -74,24 +87,22 @@ class Report:
         Raises:
             KeyError: there is none.
         """
-        for one in [*self.figures, *self.ratios]:
-            if one.name == name:
-                return one.value
-        raise KeyError(name)
+        values = {one.name: one.value for one in self.figures} | {one.name: one.value for one in self.ratios}
+        return values[name]
 
     def text(self) -> str:
         """Lay the report out for a terminal."""
         lines = [self.question, f"  workload: {self.workload}"]
         rows = [(f.name, number(f.value), f.unit, "") for f in self.figures]
         rows += [(r.name, number(r.value), r.unit, r.verdict()) for r in self.ratios]
-        lines += [f"  {name:<52} {value:>9} {unit:<9} {verdict}".rstrip() for name, value, unit, verdict in rows]
+        lines += [f"  {name:<52} {value:>9} {unit:<9} {says}".rstrip() for name, value, unit, says in rows]
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
     def markdown(self) -> str:
         """Lay the report out for a README."""
-        lines = [f"### {self.question}", "", self.workload, "", "| what | measured | promised |", "|---|---:|---|"]
+        lines = [f"### {self.question}", "", self.workload, "", *TABLE_HEAD]
         lines += [f"| {f.name} | {number(f.value)} {f.unit} | |" for f in self.figures]
-        lines += [f"| **{r.name}** | **{number(r.value)} {r.unit}** | {r.verdict()} |" for r in self.ratios]
+        lines += [r.row() for r in self.ratios]
         return "\n".join([*lines, "", *(f"{note}\n" for note in self.notes)])
 
     def as_dict(self) -> dict[str, object]:
@@ -119,14 +130,15 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} CPUs, {load}; {platform.system()} {platform.release()}, {python}"
 
 
-def main(measure: Callable[[bool], Report], description: str | None) -> None:
+def main(measure: Measure, description: str | None) -> None:
     """Run one benchmark alone: print its report, or write it as JSON."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="tiny counts: shows that it runs, not how fast")
     parser.add_argument("--json", type=Path, help="also write the report here")
     chosen = parser.parse_args()
     print(machine())
-    report = measure(chosen.quick)
+    report = measure(quick=chosen.quick)
     print(report.text())
     if chosen.json is not None:
-        chosen.json.write_text(json.dumps({"machine": machine(), "reports": [report.as_dict()]}, indent=1) + "\n")
+        record = {"machine": machine(), "reports": [report.as_dict()]}
+        chosen.json.write_text(json.dumps(record, indent=1) + "\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter, perf_counter_ns
 
 Work = Callable[[], object]
@@ -18,7 +18,7 @@ def seconds(work: Work) -> float:
     return perf_counter() - start
 
 
-def in_turns(candidates: dict[str, Work], rounds: int) -> dict[str, float]:
+def in_turns(candidates: Mapping[str, Work], rounds: int) -> dict[str, float]:
     """Run each candidate once a round and return the median seconds of each."""
     times: dict[str, list[float]] = {name: [] for name in candidates}
     with _no_collector():
@@ -28,7 +28,7 @@ def in_turns(candidates: dict[str, Work], rounds: int) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def calls_in_turns(candidates: dict[str, tuple[Work, int]], rounds: int) -> dict[str, list[int]]:
+def calls_in_turns(candidates: Mapping[str, tuple[Work, int]], rounds: int) -> dict[str, list[int]]:
     """Time single calls, `count` of each candidate a round; return all nanoseconds, sorted."""
     times: dict[str, list[int]] = {name: [] for name in candidates}
     with _no_collector():

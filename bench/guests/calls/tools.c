@@ -66,11 +66,13 @@ struct result berm_tool_no_calls(void) {
     return (struct result){blob, 0};
 }
 
-/* Touches some memory and then waits for the host, for as long as the host likes. */
+/* Touches as many pages as the arguments say (16 at most), then waits for the host, as long as the host likes. */
 struct result berm_tool_wait(void) {
-    uint64_t size = host(ARGS_READ, (uint64_t)blob, sizeof blob);
-    host(CLOCK, (uint64_t)blob, size);
-    return (struct result){blob, size};
+    static volatile char pages[16][4096];
+    uint64_t n = count_wanted();
+    for (uint64_t i = 0; i < n && i < COUNT(pages); i++) pages[i][i] = 1;
+    host(CLOCK, (uint64_t)blob, 8);
+    return (struct result){"", 0};
 }
 
 __asm__(".pushsection .berm.abi,\"\",%progbits\n"
