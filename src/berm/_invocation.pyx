@@ -412,9 +412,11 @@ cdef class Linked:
         return invocation_of(self.prepare(ON_NOTIFY, pc, payload, limits, context, raw, chain, depth))
 
     cdef uint64_t entry(self, tool) except? 0:
-        pc = self.entries.get(tool) if type(tool) is str else None
+        if type(tool) is not str:
+            raise TypeError(f"tool: expected str, got {type(tool).__name__}")
+        pc = self.entries.get(tool)
         if pc is None:
-            raise NoSuchTool(str(tool), tuple(self.entries))
+            raise NoSuchTool(tool, tuple(self.entries))
         return pc
 
     cdef uint64_t export(self, str name) except? 0:
@@ -697,11 +699,12 @@ cdef class Invocation:
 
     cdef void drop_last(self) noexcept:
         cdef Guest guest = <Guest>self.stack.pop()
+        cdef Linked linked = guest.linked  # perhaps the last reference to it
         if not self.stack:
             self.instructions = guest.machine.instructions()
             self.duration_ns = guest.duration_ns()
             self.root_id = guest.call.invocation_id if guest.call is not None else 0
-        guest.linked.give_back(guest)
+        linked.give_back(guest)
 
     cdef void drop_all(self) noexcept:
         self.pending = None

@@ -185,12 +185,17 @@ class _Driver:
             self.invocation.reply_error(error)
 
     async def serve_blocking(self, step: HostCall) -> None:
-        try:
-            result = await self.in_thread(lambda: step.capability.function(step.call, step.request))
-        except Exception as error:  # noqa: BLE001 - as serve_async
-            self.invocation.reply_error(error)
-        else:
+        def attempt() -> tuple[object, Exception | None]:
+            try:
+                return step.capability.function(step.call, step.request), None
+            except Exception as error:  # noqa: BLE001 - as serve_async
+                return None, error
+
+        result, error = await self.in_thread(attempt)
+        if error is None:
             self.invocation.reply(result)
+        else:
+            self.invocation.reply_error(error)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run `work` in a thread and wait for it; a cancellation meanwhile interrupts the invocation."""

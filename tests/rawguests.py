@@ -16,7 +16,7 @@ from pathlib import Path
 
 from berm.fnv import KNOWN_NAMES, call_number
 
-SOURCES = Path(__file__).parent / "guests"
+SOURCES = Path(__file__).parent / "berm" / "guests"
 CALLS = (*KNOWN_NAMES, "test.ask", "test.wait", "test.block", "test.unheard")
 COMPILE = (
     "cc -target riscv64-freestanding-none -mcpu=generic_rv64+m+a+c+relax -mabi=lp64 -mcmodel=medany -O2 "
