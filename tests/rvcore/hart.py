@@ -53,12 +53,16 @@ class Memory:
         """Tell whether each byte of the access may be used so."""
         if address + size > 1 << 64:
             return False
-        pages = range(address // PAGE, (address + size - 1) // PAGE + 1)
-        return all(permission in self._pages[page][1] if page in self._pages else False for page in pages)
+        # No access is longer than a page, so its first and last byte tell.
+        pages = (self._pages.get(at // PAGE) for at in (address, address + size - 1))
+        return all(page is not None and permission in page[1] for page in pages)
 
     def peek(self, address: int, size: int) -> bytes:
         """Read mapped bytes whatever their permissions."""
-        return bytes(self._pages[at // PAGE][0][at % PAGE] for at in range(address, address + size))
+        page, offset = self._pages[address // PAGE][0], address % PAGE
+        if offset + size <= PAGE:
+            return bytes(page[offset : offset + size])
+        return bytes(page[offset:]) + self.peek(address + PAGE - offset, size - (PAGE - offset))
 
     def region(self, start: int) -> bytes:
         """Read the run of mapped pages that begins at `start`."""

@@ -33,10 +33,9 @@ TABLE = DATA - PAGE
 _BASE = 0x10000
 ENTER = _BASE + 0x10
 ENTER_AT = _BASE + 0x100
-# The jump, lui, thirty-one loads and the jump to the program; or the jump, mv, lui, thirty loads and the
-# jump.
+# Instructions of either: the jump, lui, thirty-one loads and the jump to the program; or the jump, mv,
+# lui, thirty loads and the jump.
 PROLOGUE_COUNT = 34
-PROLOGUE_AT_COUNT = 34
 
 
 def new_hart(code: bytes, registers: Sequence[int], memory: bytes) -> Hart:
@@ -57,6 +56,26 @@ def run_checked_oracle(code: bytes, registers: Sequence[int], memory: bytes, max
     hart = new_hart(code, registers, memory)
     hart.checks_jumps = True
     return finish_oracle(hart, max_instructions)
+
+
+class OracleRun:
+    """What RvcoreRun does with `run_at`, on the plain-Python hart."""
+
+    def __init__(self, code: bytes, registers: Sequence[int], memory: bytes) -> None:
+        self.hart = new_hart(code, registers, memory)
+        self.hart.checks_jumps = True
+        self.registers = list(self.hart.x)
+        self.initial = whole_pages(memory)
+
+    def run_at(self, address: int, max_instructions: int) -> State:
+        """Run from an address of the program, t6 holding it, then put the data back as it was."""
+        hart = self.hart
+        hart.x[:] = [*self.registers[:31], address]
+        hart.pc, hart.retired, hart.reservation = address, 0, None
+        state = finish_oracle(hart, max_instructions)
+        if state.memory != self.initial:
+            hart.memory.map(DATA, self.initial, "rw")
+        return state
 
 
 def finish_oracle(hart: Hart, max_instructions: int) -> State:
@@ -114,7 +133,8 @@ class RvcoreRun:
         module = rvcore.Module(self.engine, build_image(code, memory, registers))
         self.store = rvcore.Store(self.engine)
         self.instance = rvcore.Linker(self.engine).instantiate(self.store, module)
-        self.size = len(whole_pages(memory))
+        self.initial = whole_pages(memory)
+        self.size = len(self.initial)
 
     def __enter__(self) -> Self:
         return self
@@ -128,10 +148,20 @@ class RvcoreRun:
     def start(self) -> rvcore.Call:
         """Begin at the program with all registers set; the prologue has run."""
         call = self.instance.exports(self.store)["enter"].start(self.store, ENTER)
-        done = call.run(PROLOGUE_COUNT)
-        if done.reason is not rvcore.ExitReason.OUT_OF_FUEL or call.instructions != PROLOGUE_COUNT:
-            raise AssertionError(f"the prologue ended with {done} after {call.instructions} instructions")
-        return call
+        return _after_prologue(call)
+
+    def start_at(self, address: int) -> rvcore.Call:
+        """Begin at an address of the program with all registers set, t6 to that address."""
+        call = self.instance.exports(self.store)["enter"].start(self.store, ENTER_AT, address)
+        return _after_prologue(call)
+
+    def run_at(self, address: int, max_instructions: int) -> State:
+        """Run from an address of the program, then put the data back as it was."""
+        call = self.start_at(address)
+        state = self.state(call, call.run(max_instructions).trap)
+        if state.memory != self.initial:
+            self.instance.memory.write(self.store, self.initial, DATA)
+        return state
 
     def memory(self) -> bytes:
         """Read the data region."""
@@ -150,6 +180,13 @@ class RvcoreRun:
             retired,
             None if trap is None else trap.address,
         )
+
+
+def _after_prologue(call: rvcore.Call) -> rvcore.Call:
+    done = call.run(PROLOGUE_COUNT)
+    if done.reason is not rvcore.ExitReason.OUT_OF_FUEL or call.instructions != PROLOGUE_COUNT:
+        raise AssertionError(f"the prologue ended with {done} after {call.instructions} instructions")
+    return call
 
 
 def stand(call: rvcore.Call) -> rvcore.Trap:

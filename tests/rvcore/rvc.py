@@ -8,6 +8,7 @@ floating-point loads and stores are as illegal as the reserved code points, and 
 from __future__ import annotations
 
 import enum
+import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -240,6 +241,7 @@ _FOREIGN = {
 }
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def expand(half: int) -> Expansion:
     """Explain one 16-bit encoding.
 
