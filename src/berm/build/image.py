@@ -30,7 +30,7 @@ class Built:
     warnings: str  # what the compiler said although it succeeded
 
 
-def sdk_flags(debug: bool) -> list[str]:
+def _sdk_flags(debug: bool) -> list[str]:
     """Return the flags that every guest source is compiled with, beside the compiler's own."""
     include, libc = SDK / "include", SDK / "libc"
     flags = ["-I", str(include), "-isystem", str(libc), f"-ffile-prefix-map={SDK}=berm-sdk"]
@@ -41,14 +41,16 @@ def _sdk_objects(toolchain: Toolchain, debug: bool) -> list[Path]:
     """Compile the SDK once per compiler, flags and content, and return its objects."""
     sources = sorted((SDK / "src").glob("*.[cS]"))
     content = [path.read_bytes() for path in sorted(SDK.rglob("*.[chS]"))]
-    commands = [toolchain.compile_command(path, Path("o"), sdk_flags(debug)) for path in sources]
-    key = key_of([toolchain.identity, *(" ".join(command) for command in commands), *content])
+    flags = toolchain.compile_command(Path("x.c"), Path("x.o"), _sdk_flags(debug))
+    # Maps name directories of this machine and build, and take them out of what is made.
+    fixed = [flag for flag in flags if not flag.startswith("-ffile-prefix-map=")]
+    key = key_of([toolchain.identity, *fixed, *content])
 
     def make(directory: Path) -> None:
-        flags = [*sdk_flags(debug), f"-ffile-prefix-map={directory}=."]
+        flags = [f"-ffile-prefix-map={directory}=.", *_sdk_flags(debug)]
         for source in sources:
             command = toolchain.compile_command(source, directory / f"{source.name}.o", flags)
-            run(command, f"compiling the SDK's {source.name}", toolchain.environment())
+            run(command, f"compiling the SDK's {source.name}", toolchain.environment(), directory)
 
     entry = cached("sdk", key, make)
     return [entry / f"{source.name}.o" for source in sources]
@@ -65,15 +67,15 @@ def _check_sources(sources: Sequence[Path]) -> None:
             raise BuildError(f"no such file: {source}")
 
 
-def _prefix_map(source: Path) -> list[str]:
-    """Hide where the sources stand: paths in an image are relative to the source's own directory."""
-    maps = [f"-ffile-prefix-map={source.parent.resolve()}=."]
-    if str(source.parent) != ".":
-        maps.append(f"-ffile-prefix-map={source.parent}=.")
-    working = Path.cwd()
-    if working != source.parent.resolve():
-        maps.insert(0, f"-ffile-prefix-map={working}=.")
-    return maps
+def _author_flags(source: Path, debug: bool) -> list[str]:
+    """Add to the SDK's flags what hides where the sources stand: their paths become relative to themselves.
+
+    The working directory comes first, so that the longer paths below it win.
+    """
+    working, place = Path.cwd(), source.parent.resolve()
+    outer = [] if working == Path("/") else [f"-ffile-prefix-map={working}=."]
+    inner = [f"-ffile-prefix-map={prefix}/=" for prefix in dict.fromkeys((place, source.parent))]
+    return [*outer, *_sdk_flags(debug), *inner]
 
 
 def compile_sources(
@@ -90,7 +92,7 @@ def compile_sources(
             objects.append(source)
             continue
         target = directory / f"{index:03}-{source.stem}.o"
-        flags = [*sdk_flags(debug), *_prefix_map(source), f"-ffile-prefix-map={directory}=.", *cflags]
+        flags = [*_author_flags(source, debug), *cflags]
         command = toolchain.compile_command(source, target, flags)
         said += run(command, f"compiling {source}", toolchain.environment())
         objects.append(target)

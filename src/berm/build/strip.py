@@ -93,7 +93,7 @@ def _string(table: bytes, at: int) -> bytes:
 
 def _is_dropped(section: _Section, sections: list[_Section], debug: bool) -> bool:
     if section.kind == _SHT_RELA:
-        section = sections[section.info]
+        return not sections[section.info].loaded
     unwanted = _COMMENTS if debug else _COMMENTS + _DEBUG
     return not section.loaded and section.name.startswith(unwanted)
 

@@ -70,14 +70,21 @@ def language_flags(source: Path) -> tuple[str, ...]:
     return ()
 
 
-def run(command: Sequence[str], what: str, environment: dict[str, str]) -> str:
+def run(
+    command: Sequence[str], what: str, environment: dict[str, str], directory: Path | None = None
+) -> str:
     """Run a compiler or linker and return what it printed.
 
     Raises: BuildError with its output when it fails or does not exist.
     """
     try:
         done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+            command,
+            env=environment,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
         )
     except OSError as error:
         raise BuildError(f"cannot run `{command[0]}`: {error.strerror}") from error
@@ -116,7 +123,10 @@ class Zig:
         """Compose a `zig cc` command; `+relax` keeps the relocations of address-taken functions."""
         cpu = "-mcpu=generic_rv64+m+a+c+relax+unaligned_scalar_mem"
         head = [self._zig, "cc", "-target", "riscv64-freestanding-none", cpu, "-mabi=lp64", "-mcmodel=medany"]
-        return [*head, *_COMMON, *language_flags(source), *flags, "-c", str(source), "-o", str(target)]
+        # zig names its headers relative to the working directory where they are below it.
+        roots = (str(self.root), os.path.relpath(self.root))
+        own = [*(f"-ffile-prefix-map={root}=zig" for root in roots), "-fdebug-compilation-dir=."]
+        return [*head, *_COMMON, *flags, *own, *language_flags(source), "-c", str(source), "-o", str(target)]
 
     def link_command(self, objects: Sequence[Path], target: Path) -> list[str]:
         """Compose an `ld.lld` command, since `zig cc` refuses --emit-relocs."""
@@ -161,6 +171,9 @@ class Gcc:
 
     def compile_command(self, source: Path, target: Path, flags: Sequence[str]) -> list[str]:
         """Compose a gcc command; loops in our memcpy must not become calls of memcpy."""
+        if source.suffix in ASSEMBLY_SUFFIXES:
+            # GNU as does not know the prefix maps: its line tables would name the machine's directories.
+            flags = [flag for flag in flags if flag != "-g"]
         own = [*_RISCV, "-mno-strict-align", "-fno-builtin", "-fno-tree-loop-distribute-patterns"]
         return [
             *(self.command, *own, *_COMMON, *language_flags(source), *flags),
@@ -192,8 +205,8 @@ class Clang:
 
     def compile_command(self, source: Path, target: Path, flags: Sequence[str]) -> list[str]:
         """Compose a clang command."""
-        head = [self.command, "--target=riscv64-unknown-elf", *_RISCV, "-mrelax"]
-        return [*head, *_COMMON, *language_flags(source), *flags, "-c", str(source), "-o", str(target)]
+        head = [self.command, "--target=riscv64-unknown-elf", *_RISCV, "-mrelax", "-fdebug-compilation-dir=."]
+        return [*head, *_COMMON, *flags, *language_flags(source), "-c", str(source), "-o", str(target)]
 
     def link_command(self, objects: Sequence[Path], target: Path) -> list[str]:
         """Compose a link through clang and the lld beside it; soft float comes from zig or gcc."""
