@@ -97,7 +97,7 @@ TOOL(return_to) {
 __attribute__((noinline)) static void overflow(u64 value) {
     u64 buffer[2];
     volatile u64 *at = buffer;
-    for (u64 i = 0; i < 16; i++) at[i] = value;
+    for (u64 i = 0; i < 5; i++) at[i] = value;
     __asm__ volatile("" ::"r"(buffer) : "ra", "memory");
 }
 TOOL(smash_stack) {
