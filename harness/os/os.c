@@ -50,8 +50,8 @@ static void put_numbered(berm_out *out, size_t number, berm_str line)
 
 BERM_TOOL(read, "Read a text file; each line comes with its number and a tab before it.",
     required(string, path, "the file, relative to the root"),
-    optional(range(1, 9223372036854775807), offset, "the first line to show, from 1", 1),
-    optional(range(1, 9223372036854775807), limit, "how many lines to show", 2000))
+    optional(range(1, 1000000000), offset, "the first line to show, from 1", 1),
+    optional(range(1, 1000000000), limit, "how many lines to show", 2000))
 {
     berm_str text = read_text(args->path);
     uint64_t first = (uint64_t)args->offset;

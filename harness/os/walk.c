@@ -3,9 +3,20 @@
 
 #include <stdlib.h>
 
+/* Without "./" in front and slashes behind; the root itself stays "/". */
+static berm_str tidy(berm_str path)
+{
+    while (berm_starts_with(path, BERM_STR("./")))
+        path = berm_slice(path, 2, path.len);
+    while (path.len > 1 && berm_ends_with(path, BERM_STR("/")))
+        path.len--;
+    return path;
+}
+
 berm_str join_path(berm_str a, berm_str b)
 {
     berm_out out;
+    a = tidy(a);
     if (a.len == 0 || berm_is(a, "."))
         return b;
     if (b.len == 0 || berm_is(b, "."))

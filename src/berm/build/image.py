@@ -39,8 +39,12 @@ def _sdk_flags(debug: bool) -> list[str]:
 
 def _sdk_objects(toolchain: Toolchain, debug: bool) -> list[Path]:
     """Compile the SDK once per compiler, flags and content, and return its objects."""
-    sources = sorted((SDK / "src").glob("*.[cS]"))
-    content = [path.read_bytes() for path in sorted(SDK.rglob("*.[chS]"))]
+    sources = sorted([*(SDK / "src").glob("*.c"), *(SDK / "guest").glob("*.[cS]")])
+    content = [
+        path.read_bytes()
+        for part in ("include", "libc", "src", "guest")
+        for path in sorted((SDK / part).rglob("*.[chS]"))
+    ]
     flags = toolchain.compile_command(Path("x.c"), Path("x.o"), _sdk_flags(debug))
     # Maps name directories of this machine and build, and take them out of what is made.
     fixed = [flag for flag in flags if not flag.startswith("-ffile-prefix-map=")]

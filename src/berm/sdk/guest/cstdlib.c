@@ -1,5 +1,5 @@
 /* <stdlib.h>, <stdio.h> and <errno.h> for a guest. */
-#include "decimal.h"
+#include "../src/decimal.h"
 
 #include <berm/alloc.h>
 #include <berm/out.h>
