@@ -17,7 +17,7 @@ SANITIZE = os.environ.get("RVCORE_SANITIZE") == "1"
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,
-    "wraparound": False,
+    "wraparound": True,  # hot code uses pointers, which have none; a list index of -1 must mean the last
     "cdivision": True,
     "initializedcheck": False,
     "embedsignature": True,
