@@ -459,6 +459,8 @@ cdef class Linked:
             guest.context = context
             guest.depth = depth
             if chain is not None:
+                if type(chain) is not Chain:
+                    raise TypeError(f"chain: expected a Chain, got {type(chain).__name__}")
                 guest.chain = chain
                 guest.deadline_ns = min(guest.deadline_ns, <int64_t>chain.deadline_ns)
         except:

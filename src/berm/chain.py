@@ -8,6 +8,8 @@ import itertools
 import threading
 import time
 
+from berm._outcome import MAX_DEADLINE, MAX_FUEL
+
 _IDS = itertools.count(1)
 _NS = 1_000_000_000
 
@@ -28,13 +30,13 @@ class Chain:
         """Start the chain's clock.
 
         Raises:
-            ValueError: if a bound is not above 0.
+            ValueError: if a bound is out of its range.
         """
         for name, value in (("max_depth", max_depth), ("invocations", invocations), ("fuel", fuel)):
-            if value < 1:
-                raise ValueError(f"{name}: expected 1 or more, got {value}")
-        if not 0 < deadline < float("inf"):
-            raise ValueError(f"deadline: expected seconds above 0, got {deadline}")
+            if not 1 <= value <= MAX_FUEL:
+                raise ValueError(f"{name}: expected 1 to {MAX_FUEL}, got {value}")
+        if not 0 < deadline <= MAX_DEADLINE:
+            raise ValueError(f"deadline: expected more than 0 and at most {MAX_DEADLINE:g} seconds, got {deadline}")
         self.id = next(_IDS)
         self.max_depth = max_depth
         self.deadline_ns = time.monotonic_ns() + int(deadline * _NS)  # an instant of the monotonic clock
