@@ -55,7 +55,7 @@ def wasmtime_echo(*, pooled: bool) -> Echo:
     where = _wasm_input(engine, prepared)
     blob = bytearray(BLOB)  # what its memory takes without another copy
 
-    def echo() -> bytes:
+    def echo() -> bytearray:
         store = wasmtime.Store(engine)
         exports = prepared.instantiate(store).exports(store)
         memory: Any = exports["memory"]
