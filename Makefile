@@ -73,12 +73,12 @@ define copy-and-compile
 	    || { cat build.log; exit 1; }
 endef
 
-debug-test: build harnesses
+debug-test: build
 	$(call copy-and-compile,RVCORE_DEBUG=1)
 	$(VARIANT_TESTS)
 
 # Leak detection is off: CPython itself keeps objects until the process ends.
-asan-test: build harnesses
+asan-test: build
 	$(call copy-and-compile,RVCORE_SANITIZE=1)
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
 	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 $(VARIANT_TESTS)

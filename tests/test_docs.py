@@ -34,7 +34,7 @@ def workspace(tmp_path_factory):
     copy.mkdir()
     for name in ("harness", "docs"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "build"))
-    for name in ("README.md", "LICENSE", "Makefile"):
+    for name in ("README.md", "LICENSE", "Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)
     return copy
 

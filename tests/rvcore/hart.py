@@ -4,11 +4,13 @@ It owns registers, a paged memory and the fetch-decode-execute cycle. Traps are 
 `Trap`, and a trapping instruction has changed nothing and is not counted as retired. Nothing here is derived
 from rvcore. The choices that the manual leaves to the execution environment are those of our ABI: misaligned
 loads and stores work, misaligned LR/SC/AMO trap, fences do nothing, a store that faults has written no byte.
-With `checks_jumps` a jalr to a place that holds no code traps itself (our ABI); without, the next fetch does.
+A `jump_rule` may name a trap for a jalr that control-flow integrity refuses; without one every jump is taken,
+and a place that holds no code is a fetch fault after it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field as member
 
@@ -27,6 +29,10 @@ class Trap:
     pc: int
     address: int | None = None
     size: int = 0
+
+
+# Gives the name of the trap of a jalr (decoded, with its target), or None to let it happen.
+JumpRule = Callable[["Hart", Instruction, int], str | None]
 
 
 class _AccessError(Exception):
@@ -96,7 +102,7 @@ class Hart:
     x: list[int] = member(default_factory=lambda: [0] * 32)
     retired: int = 0
     reservation: tuple[int, int] | None = None
-    checks_jumps: bool = False
+    jump_rule: JumpRule | None = None
 
     def fetch(self) -> Instruction | Trap:
         """Decode the instruction at pc, or say why there is none."""
@@ -165,8 +171,9 @@ class Hart:
             return self.pc + op.imm if taken else following
         # jalr clears bit 0, and reads rs1 before it writes rd: they may be one register.
         target = self.pc + op.imm if op.mnemonic == "jal" else (self.x[op.rs1] + op.imm) & MASK & ~1
-        if op.mnemonic == "jalr" and self.checks_jumps and not self.memory.allows(target, 2, "x"):
-            raise _AccessError("BAD_JUMP", target, 0)
+        refusal = self.jump_rule(self, op, target) if self.jump_rule and op.mnemonic == "jalr" else None
+        if refusal is not None:
+            raise _AccessError(refusal, target, 0)
         self._write(op.rd, following)
         return target
 

@@ -19,32 +19,30 @@ import rvcore
 from elfs import build_elf
 
 from .encode import assemble
-from .hart import PAGE, Hart, Memory
-from .state import CODE, DATA, MASK, State, whole_pages
+from .hart import Hart, Memory
+from .state import DATA, LOW, MASK, Layout, State, whole_pages
 from .unicorn_machine import run_unicorn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
+    from .isa import Instruction
     from .state import Runner
 
-TABLE = DATA - PAGE
-_BASE = 0x10000
-_MEMORY_SIZE = 4 << 20
-ENTER = _BASE + 0x10
-ENTER_AT = _BASE + 0x100
-# Instructions of either: the jump, lui, thirty-one loads and the jump to the program; or the jump, mv,
-# lui, thirty loads and the jump.
+# Where the two prologues lie behind the layout's base, and how many instructions either takes: the jump,
+# auipc, thirty-one loads and the jump to the program; or the jump, mv, auipc, thirty loads and the jump.
+_ENTER = 0x10
+_ENTER_AT = 0x100
 PROLOGUE_COUNT = 34
 
 
-def new_hart(code: bytes, registers: Sequence[int], memory: bytes) -> Hart:
+def new_hart(code: bytes, registers: Sequence[int], memory: bytes, layout: Layout = LOW) -> Hart:
     """Make an oracle hart with code and memory in place."""
     space = Memory()
-    space.map(CODE, whole_pages(code), "rx")
-    space.map(DATA, whole_pages(memory), "rw")
-    return Hart(space, CODE, [0, *(value & MASK for value in registers[1:])])
+    space.map(layout.code, whole_pages(code), "rx")
+    space.map(layout.data, whole_pages(memory), "rw")
+    return Hart(space, layout.code, [0, *(value & MASK for value in registers[1:])])
 
 
 def run_oracle(code: bytes, registers: Sequence[int], memory: bytes, max_instructions: int) -> State:
@@ -52,19 +50,27 @@ def run_oracle(code: bytes, registers: Sequence[int], memory: bytes, max_instruc
     return finish_oracle(new_hart(code, registers, memory), max_instructions)
 
 
-def run_checked_oracle(code: bytes, registers: Sequence[int], memory: bytes, max_instructions: int) -> State:
+def stays_in_code(hart: Hart, _op: Instruction, target: int) -> str | None:
+    """Refuse a jump to what cannot be executed: rvcore's rule when control-flow checks are off."""
+    return None if hart.memory.allows(target, 2, "x") else "BAD_JUMP"
+
+
+def run_checked_oracle(
+    code: bytes, registers: Sequence[int], memory: bytes, max_instructions: int, layout: Layout = LOW
+) -> State:
     """Run on the plain-Python hart with our ABI's rule for jumps that leave the code."""
-    hart = new_hart(code, registers, memory)
-    hart.checks_jumps = True
-    return finish_oracle(hart, max_instructions)
+    hart = new_hart(code, registers, memory, layout)
+    hart.jump_rule = stays_in_code
+    return finish_oracle(hart, max_instructions, layout)
 
 
-def beyond_compare(state: State) -> bool:
+def beyond_compare(state: State, layout: Layout = LOW) -> bool:
     """Tell whether an oracle's run ended where rvcore alone has memory: prologue, table, heap, stack."""
     if state.address is None:
         return False
     # An access may begin a few bytes before.
-    return _BASE - 8 < state.address < CODE or TABLE - 8 < state.address < _MEMORY_SIZE
+    in_prologue = layout.base - 8 < state.address < layout.code
+    return in_prologue or layout.table - 8 < state.address < layout.memory_size
 
 
 class OracleRun:
@@ -72,7 +78,7 @@ class OracleRun:
 
     def __init__(self, code: bytes, registers: Sequence[int], memory: bytes) -> None:
         self.hart = new_hart(code, registers, memory)
-        self.hart.checks_jumps = True
+        self.hart.jump_rule = stays_in_code
         self.registers = list(self.hart.x)
         self.initial = whole_pages(memory)
 
@@ -87,59 +93,58 @@ class OracleRun:
         return state
 
 
-def finish_oracle(hart: Hart, max_instructions: int) -> State:
+def finish_oracle(hart: Hart, max_instructions: int, layout: Layout = LOW) -> State:
     """Run a hart that `new_hart` made and describe where it stands."""
     trap = hart.run(max_instructions)
-    memory = hart.memory.region(DATA)
-    return State(
-        trap.code if trap else None,
-        hart.pc,
-        tuple(hart.x),
-        memory,
-        hart.retired,
-        trap.address if trap else None,
-    )
+    memory = hart.memory.region(layout.data)
+    stop, address = (trap.code, trap.address) if trap else (None, None)
+    return State(stop, hart.pc, tuple(hart.x), memory, hart.retired, address)
 
 
-def _loads(last: int) -> str:
-    return "; ".join(f"ld x{number}, {8 * number}(x{last})" for number in [*range(1, last), last])
+def _loads(base: int, last: int, back: int) -> str:
+    """Load x1 and up from the table behind `base`, `last` after all others."""
+    numbers = [number for number in range(1, last + 1) if number != base]
+    return "; ".join(f"ld x{number}, {8 * number - back}(x{base})" for number in [*numbers, base])
 
 
-def _prologue() -> bytes:
-    """Return the code from _BASE to CODE."""
-    page = TABLE >> 12
-    jump = CODE - ENTER - 4 * (PROLOGUE_COUNT - 2)
+def _prologue(layout: Layout) -> bytes:
+    """Return the code from the layout's base to the program."""
+    page = (layout.table - layout.base) >> 12
+    jump = layout.code - layout.base - _ENTER - 4 * (PROLOGUE_COUNT - 2)
     parts = [
-        (_BASE, "jalr zero, 0(a0)"),
-        (ENTER, f"lui t6, {page}; {_loads(31)}; jal zero, {jump}"),
-        (ENTER_AT, f"addi t6, a1, 0; lui t5, {page}; {_loads(30)}; jalr zero, 0(t6)"),
+        (0, "jalr zero, 0(a0)"),
+        (_ENTER, f"auipc t6, {page}; {_loads(31, 31, _ENTER)}; jal zero, {jump}"),
+        (_ENTER_AT, f"addi t6, a1, 0; auipc t5, {page}; {_loads(30, 30, _ENTER_AT + 4)}; jalr zero, 0(t6)"),
     ]
     out = b""
-    for start, text in parts:
-        out = out.ljust(start - _BASE, b"\0") + assemble(text)
-    return out.ljust(CODE - _BASE, b"\0")
+    for offset, text in parts:
+        out = out.ljust(offset, b"\0") + assemble(text)
+    return out.ljust(layout.code - layout.base, b"\0")
 
 
-def build_image(code: bytes, memory: bytes, registers: Sequence[int] = (0,) * 32) -> bytes:
+def build_image(
+    code: bytes, memory: bytes, registers: Sequence[int] = (0,) * 32, layout: Layout = LOW
+) -> bytes:
     """Build the ELF image with the prologues, the register table and the program."""
     table = struct.pack("<32Q", *(value & MASK for value in registers))
     return build_elf(
-        _prologue() + whole_pages(code),
-        base=_BASE,
+        _prologue(layout) + whole_pages(code),
+        base=layout.base,
         # No function covers the program: it may hold what a function of a good image may not.
-        symbols={"enter": (_BASE, 4)},
+        symbols={"enter": (layout.base, 4)},
         data=whole_pages(table) + whole_pages(memory),
-        data_addr=TABLE,
+        data_addr=layout.table,
     )
 
 
 class RvcoreRun:
     """One program in one store of rvcore, control-flow checks off; a context manager."""
 
-    def __init__(self, code: bytes, registers: Sequence[int], memory: bytes) -> None:
-        config = rvcore.Config(cfi=False, memory_size=_MEMORY_SIZE, stack_size=64 << 10)
+    def __init__(self, code: bytes, registers: Sequence[int], memory: bytes, layout: Layout = LOW) -> None:
+        self.layout = layout
+        config = rvcore.Config(cfi=False, memory_size=layout.memory_size, stack_size=64 << 10)
         self.engine = rvcore.Engine(config)
-        module = rvcore.Module(self.engine, build_image(code, memory, registers))
+        module = rvcore.Module(self.engine, build_image(code, memory, registers, layout))
         self.store = rvcore.Store(self.engine)
         self.instance = rvcore.Linker(self.engine).instantiate(self.store, module)
         self.initial = whole_pages(memory)
@@ -156,12 +161,14 @@ class RvcoreRun:
 
     def start(self) -> rvcore.Call:
         """Begin at the program with all registers set; the prologue has run."""
-        call = self.instance.exports(self.store)["enter"].start(self.store, ENTER)
+        call = self.instance.exports(self.store)["enter"].start(self.store, self.layout.base + _ENTER)
         return _after_prologue(call)
 
     def start_at(self, address: int) -> rvcore.Call:
         """Begin at an address of the program with all registers set, t6 to that address."""
-        call = self.instance.exports(self.store)["enter"].start(self.store, ENTER_AT, address)
+        call = self.instance.exports(self.store)["enter"].start(
+            self.store, self.layout.base + _ENTER_AT, address
+        )
         return _after_prologue(call)
 
     def run_at(self, address: int, max_instructions: int) -> State:
@@ -169,12 +176,12 @@ class RvcoreRun:
         call = self.start_at(address)
         state = self.state(call, call.run(max_instructions).trap)
         if state.memory != self.initial:
-            self.instance.memory.write(self.store, self.initial, DATA)
+            self.instance.memory.write(self.store, self.initial, self.layout.data)
         return state
 
     def memory(self) -> bytes:
         """Read the data region."""
-        content: bytes = self.instance.memory.read(self.store, DATA, DATA + self.size)
+        content: bytes = self.instance.memory.read(self.store, self.layout.data, self.layout.data + self.size)
         return content
 
     def state(self, call: rvcore.Call, trap: rvcore.Trap | None) -> State:
@@ -228,9 +235,11 @@ def trap_pc(trap: rvcore.Trap) -> int:
     return trap.pc
 
 
-def run_rvcore(code: bytes, registers: Sequence[int], memory: bytes, max_instructions: int) -> State:
+def run_rvcore(
+    code: bytes, registers: Sequence[int], memory: bytes, max_instructions: int, layout: Layout = LOW
+) -> State:
     """Run on the machine under test."""
-    with RvcoreRun(code, registers, memory) as run:
+    with RvcoreRun(code, registers, memory, layout) as run:
         call = run.start()
         return run.state(call, call.run(max_instructions).trap)
 

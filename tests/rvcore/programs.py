@@ -15,7 +15,7 @@ from .encode import encode
 from .encode_rvc import compressed
 from .hart import PAGE
 from .isa import BY_MNEMONIC
-from .state import CODE, DATA
+from .state import LOW, Layout
 
 DATA_PAGES = 3
 SP, S0, S1 = 2, 8, 9
@@ -248,12 +248,12 @@ class _Generator:
         makers, weights = [pair[0] for pair in weighted], [pair[1] for pair in weighted]
         return [maker() for maker in self.random.choices(makers, weights, k=count)]
 
-    def registers(self) -> tuple[int, ...]:
+    def registers(self, data: int) -> tuple[int, ...]:
         values = [self.random.choice((*_EDGES, self.random.getrandbits(64))) for _ in range(32)]
         values[0] = 0
-        values[SP] = DATA + PAGE + 16 * self.random.randrange(128)
-        values[S0] = DATA + 2048 + 8 * self.random.randrange(512)
-        values[S1] = DATA + 2 * PAGE - self.random.randrange(64)
+        values[SP] = data + PAGE + 16 * self.random.randrange(128)
+        values[S0] = data + 2048 + 8 * self.random.randrange(512)
+        values[S1] = data + 2 * PAGE - self.random.randrange(64)
         return tuple(values)
 
 
@@ -287,7 +287,7 @@ def _size(item: Item) -> int:
     return item.size if isinstance(item, Jump) else len(item)
 
 
-def random_program(seed: int, size: int = 120, *, wild: bool = False) -> RandomProgram:
+def random_program(seed: int, size: int = 120, *, wild: bool = False, layout: Layout = LOW) -> RandomProgram:
     """Draw a program of about `size` units; it ends with an ebreak, if it ends at all."""
     maker = _Generator(seed, wild=wild)
     ending: Unit = [_word("ebreak")]
@@ -306,9 +306,9 @@ def random_program(seed: int, size: int = 120, *, wild: bool = False) -> RandomP
         else:
             out += item
     memory = maker.random.randbytes(DATA_PAGES * PAGE)
-    return RandomProgram(seed, out, maker.registers(), memory)
+    return RandomProgram(seed, out, maker.registers(layout.data), memory)
 
 
 def describe(program: RandomProgram) -> str:
     """Say how to get this program again."""
-    return f"seed {program.seed}, {len(program.code)} bytes of code at 0x{CODE:x}"
+    return f"seed {program.seed}, {len(program.code)} bytes of code"

@@ -10,9 +10,36 @@ from .hart import PAGE
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-CODE = 0x11000
-DATA = 0x100000
 MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where things lie: rvcore's prologue at `base`, then the program; a register table, then the data."""
+
+    base: int
+    memory_size: int
+
+    @property
+    def code(self) -> int:
+        """Where the program starts."""
+        return self.base + PAGE
+
+    @property
+    def table(self) -> int:
+        """The page from which rvcore's registers are loaded."""
+        return self.base + 0xEF000
+
+    @property
+    def data(self) -> int:
+        """Where the compared memory starts."""
+        return self.base + 0xF0000
+
+
+LOW = Layout(0x10000, 4 << 20)
+# The sign bit of a 32-bit address is set here.
+HIGH = Layout(0xC0000000, 4 << 30)
+CODE, DATA = LOW.code, LOW.data
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +86,7 @@ def _byte_differences(expected: bytes, actual: bytes) -> list[str]:
     if len(expected) != len(actual):
         return [f"memory: {len(expected)} bytes against {len(actual)}"]
     bad = [at for at, (want, got) in enumerate(zip(expected, actual, strict=True)) if want != got]
-    lines = [f"byte 0x{DATA + at:x}: expected {expected[at]:02x}, got {actual[at]:02x}" for at in bad[:8]]
+    lines = [f"data+0x{at:x}: expected {expected[at]:02x}, got {actual[at]:02x}" for at in bad[:8]]
     return lines + [f"and {len(bad) - 8} more bytes"] * (len(bad) > 8)
 
 

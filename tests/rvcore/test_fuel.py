@@ -23,6 +23,7 @@ from .machines import (
     new_hart,
     run_checked_oracle,
     run_rvcore,
+    stays_in_code,
 )
 from .programs import RandomProgram, describe, random_program
 from .state import CODE, DATA, State, difference
@@ -35,7 +36,7 @@ _BORDERS = [base + step for base in (20_000, 40_000, 50_000, 70_000, 100_000) fo
 def _states(program: RandomProgram) -> list[State]:
     """Give the oracle's state after each count of instructions, up to the end or LIMIT."""
     hart = new_hart(program.code, program.registers, program.memory)
-    hart.checks_jumps = True
+    hart.jump_rule = stays_in_code
     states = [finish_oracle(hart, 0)]
     while states[-1].stop is None and hart.retired < LIMIT:
         states.append(finish_oracle(hart, 1))

@@ -14,7 +14,7 @@ from .hart import Hart
 from .isa import BY_MNEMONIC, Instruction
 from .machines import beyond_compare, new_hart, run_checked_oracle, run_oracle, run_rvcore
 from .programs import RandomProgram, describe, random_program
-from .state import difference
+from .state import HIGH, difference
 from .unicorn_machine import run_unicorn
 
 INSTRUCTIONS = 1500
@@ -56,6 +56,14 @@ def test_random_programs_agree(first: int) -> None:
 def test_wild_random_programs_agree() -> None:
     """Programs that use any register as an address and soon trap."""
     _check_batch(WILD, wild=True)
+
+
+def test_random_programs_agree_above_two_gibibytes() -> None:
+    """Addresses there have the sign bit of a 32-bit number."""
+    for seed in range(400, 440):
+        program = random_program(seed, layout=HIGH)
+        run = (program.code, program.registers, program.memory, INSTRUCTIONS)
+        assert difference(run_checked_oracle(*run, HIGH), run_rvcore(*run, HIGH)) == "", describe(program)
 
 
 @pytest.mark.soak
