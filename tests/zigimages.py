@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 COMPILE = (
-    "-target riscv64-freestanding-none -mabi=lp64 -ffreestanding -fno-builtin -fno-pic -ffunction-sections "
+    "-target riscv64-freestanding-none -ffreestanding -fno-builtin -fno-pic -ffunction-sections "
     "-fdata-sections -fno-unwind-tables -fno-sanitize=undefined"
 )
 LINK = "ld.lld -m elf64lriscv -static --emit-relocs --gc-sections -e _start"
@@ -33,7 +33,7 @@ def compile_image(
     link: str = LINK,
 ) -> bytes:
     """Return the image of one source text ("c", "c++" or "assembler-with-cpp")."""
-    compile_options = f"{COMPILE} -mcpu={cpu} -mcmodel={model} {options}".replace("-mabi=lp64", f"-mabi={abi}")
+    compile_options = f"{COMPILE} -mabi={abi} -mcpu={cpu} -mcmodel={model} {options}"
     key = hashlib.sha256(repr((source, language, compile_options, link, version("ziglang"))).encode())
     image = _cache() / f"{key.hexdigest()[:32]}.elf"
     if not image.exists():
