@@ -16,7 +16,7 @@ import struct
 from typing import TYPE_CHECKING, Self
 
 import rvcore
-from elfs import build_elf
+from elfs import R_64, build_elf
 
 from .encode import assemble
 from .hart import Hart, Memory
@@ -123,9 +123,17 @@ def _prologue(layout: Layout) -> bytes:
 
 
 def build_image(
-    code: bytes, memory: bytes, registers: Sequence[int] = (0,) * 32, layout: Layout = LOW
+    code: bytes,
+    memory: bytes,
+    registers: Sequence[int] = (0,) * 32,
+    layout: Layout = LOW,
+    targets: Sequence[int] = (),
 ) -> bytes:
-    """Build the ELF image with the prologues, the register table and the program."""
+    """Build the ELF image with the prologues, the register table and the program.
+
+    `targets` and the prologues are legal indirect targets where control-flow checks are on.
+    """
+    named = [layout.base + _ENTER, layout.base + _ENTER_AT, *targets]
     table = struct.pack("<32Q", *(value & MASK for value in registers))
     return build_elf(
         _prologue(layout) + whole_pages(code),
@@ -134,17 +142,28 @@ def build_image(
         symbols={"enter": (layout.base, 4)},
         data=whole_pages(table) + whole_pages(memory),
         data_addr=layout.table,
+        # All from one place: what it holds is of no interest.
+        relocations=[(layout.table + 0x800, R_64, target) for target in named],
     )
 
 
 class RvcoreRun:
-    """One program in one store of rvcore, control-flow checks off; a context manager."""
+    """One program in one store of rvcore, a context manager; with targets, control-flow checks are on."""
 
-    def __init__(self, code: bytes, registers: Sequence[int], memory: bytes, layout: Layout = LOW) -> None:
+    def __init__(
+        self,
+        code: bytes,
+        registers: Sequence[int],
+        memory: bytes,
+        layout: Layout = LOW,
+        targets: Sequence[int] | None = None,
+    ) -> None:
         self.layout = layout
-        config = rvcore.Config(cfi=False, memory_size=layout.memory_size, stack_size=64 << 10)
+        cfi = targets is not None
+        config = rvcore.Config(cfi=cfi, memory_size=layout.memory_size, stack_size=64 << 10)
         self.engine = rvcore.Engine(config)
-        module = rvcore.Module(self.engine, build_image(code, memory, registers, layout))
+        image = build_image(code, memory, registers, layout, targets or ())
+        module = rvcore.Module(self.engine, image)
         self.store = rvcore.Store(self.engine)
         self.instance = rvcore.Linker(self.engine).instantiate(self.store, module)
         self.initial = whole_pages(memory)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .encode import encode
@@ -18,7 +19,7 @@ from .isa import BY_MNEMONIC
 from .state import LOW, Layout
 
 DATA_PAGES = 3
-SP, S0, S1 = 2, 8, 9
+RA, SP, T0, S0, S1 = 1, 2, 5, 8, 9
 POINTERS = (SP, S0, S1)
 _WRITABLE = [number for number in range(32) if number not in POINTERS]
 _SHORT = [10, 11, 12, 13, 14, 15]
@@ -60,6 +61,7 @@ class RandomProgram:
     code: bytes
     registers: tuple[int, ...]
     memory: bytes
+    starts: tuple[int, ...]
 
 
 def _word(mnemonic: str, **fields: int) -> bytes:
@@ -73,9 +75,10 @@ def _half(mnemonic: str, *operands: int) -> bytes:
 class _Generator:
     """Draws units; every method with a unit's name returns its items."""
 
-    def __init__(self, seed: int, *, wild: bool) -> None:
+    def __init__(self, seed: int, *, wild: bool, returns: bool) -> None:
         self.random = random.Random(seed)
         self.wild = wild
+        self.returns = returns
 
     def destination(self) -> int:
         return self.random.choice(_WRITABLE)
@@ -216,6 +219,16 @@ class _Generator:
             return [Jump("auipc+jalr", rd=self.destination(), rs1=base, size=8, odd=odd)]
         return [Jump("auipc+addi", rs1=base, size=8, odd=odd), _half(kind, base)]
 
+    def call_unit(self) -> Unit:
+        return [Jump("jal", rd=self.random.choice((RA, RA, T0)))]
+
+    def return_unit(self) -> Unit:
+        """Jump through a link register: returns, calls through it, and switches between the two."""
+        other = self.random.choice(_WRITABLE)
+        shapes = ((0, RA), (0, RA), (0, T0), (RA, T0), (T0, RA), (RA, RA), (T0, T0), (other, RA), (other, T0))
+        rd, rs1 = self.random.choice(shapes)
+        return [_word("jalr", rd=rd, rs1=rs1)]
+
     def trap_unit(self) -> Unit:
         """End the program here, by instruction or (in wild programs) by address."""
         base, rd = self.source(), self.destination()
@@ -238,13 +251,15 @@ class _Generator:
         return [self.random.choice(wild if self.wild else plain)]
 
     def units(self, count: int) -> list[Unit]:
-        weighted = (
+        weighted: tuple[tuple[Callable[[], Unit], float], ...] = (
             (self.register_unit, 18), (self.immediate_unit, 12), (self.shift_unit, 6), (self.upper_unit, 4),
             (self.constant_unit, 4), (self.chain_unit, 8), (self.access_unit, 14), (self.indexed_unit, 5),
             (self.atomic_unit, 9), (self.reservation_unit, 3), (self.compressed_unit, 20),
             (self.hint_unit, 2), (self.branch_unit, 12), (self.jump_unit, 3), (self.indirect_unit, 3),
             (self.trap_unit, 2 if self.wild else 0.15),
         )  # fmt: skip
+        if self.returns:
+            weighted += ((self.call_unit, 12), (self.return_unit, 6), (self.indirect_unit, 6))
         makers, weights = [pair[0] for pair in weighted], [pair[1] for pair in weighted]
         return [maker() for maker in self.random.choices(makers, weights, k=count)]
 
@@ -287,9 +302,11 @@ def _size(item: Item) -> int:
     return item.size if isinstance(item, Jump) else len(item)
 
 
-def random_program(seed: int, size: int = 120, *, wild: bool = False, layout: Layout = LOW) -> RandomProgram:
+def random_program(
+    seed: int, size: int = 120, *, wild: bool = False, returns: bool = False, layout: Layout = LOW
+) -> RandomProgram:
     """Draw a program of about `size` units; it ends with an ebreak, if it ends at all."""
-    maker = _Generator(seed, wild=wild)
+    maker = _Generator(seed, wild=wild, returns=returns)
     ending: Unit = [_word("ebreak")]
     units = [*maker.units(size), ending]
     starts, at = [], 0
@@ -306,7 +323,7 @@ def random_program(seed: int, size: int = 120, *, wild: bool = False, layout: La
         else:
             out += item
     memory = maker.random.randbytes(DATA_PAGES * PAGE)
-    return RandomProgram(seed, out, maker.registers(layout.data), memory)
+    return RandomProgram(seed, out, maker.registers(layout.data), memory, tuple(starts))
 
 
 def describe(program: RandomProgram) -> str:

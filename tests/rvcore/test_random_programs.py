@@ -6,15 +6,25 @@ A failure names its seed: `random_program(seed)` (or `wild=True`) is the program
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
 from . import semantics
 from .hart import Hart
 from .isa import BY_MNEMONIC, Instruction
-from .machines import beyond_compare, new_hart, run_checked_oracle, run_oracle, run_rvcore
+from .machines import (
+    RvcoreRun,
+    beyond_compare,
+    finish_oracle,
+    new_hart,
+    run_checked_oracle,
+    run_oracle,
+    run_rvcore,
+    stays_in_code,
+)
 from .programs import RandomProgram, describe, random_program
-from .state import HIGH, difference
+from .state import CODE, HIGH, difference
 from .unicorn_machine import run_unicorn
 
 INSTRUCTIONS = 1500
@@ -64,6 +74,30 @@ def test_random_programs_agree_above_two_gibibytes() -> None:
         program = random_program(seed, layout=HIGH)
         run = (program.code, program.registers, program.memory, INSTRUCTIONS)
         assert difference(run_checked_oracle(*run, HIGH), run_rvcore(*run, HIGH)) == "", describe(program)
+
+
+@pytest.mark.core
+def test_profiled_programs_agree_and_count_each_instruction() -> None:
+    """Profiling steps one instruction at a time; what it counts is what the oracle sees."""
+    for seed in range(500, 520):
+        program = random_program(seed)
+        hart = new_hart(program.code, program.registers, program.memory)
+        hart.jump_rule = stays_in_code
+        executed: Counter[int] = Counter()
+        for _ in range(600):
+            before = hart.retired
+            pc = hart.pc
+            hart.step()
+            executed[pc] += hart.retired - before
+        expected = finish_oracle(hart, 0)
+        with RvcoreRun(program.code, program.registers, program.memory) as machine:
+            call = machine.start()
+            machine.store.start_profile()
+            done = call.run(600)
+            actual = machine.state(call, done.trap)
+            counts = {address: count for address, count in machine.store.profile() if address >= CODE}
+        assert difference(expected, actual, ignore=("stop", "address")) == "", describe(program)
+        assert counts == {pc: count for pc, count in executed.items() if count}, describe(program)
 
 
 @pytest.mark.soak
