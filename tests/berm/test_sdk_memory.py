@@ -14,7 +14,7 @@ def probe():
 
 
 @given(st.binary(min_size=1, max_size=1), st.lists(st.binary(min_size=4, max_size=4), max_size=200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_blocks_stay_apart_and_the_heap_comes_back_whole(probe, start, steps):
     assert probe.ask("a", start + b"".join(steps)).startswith(b"ok ")
 
@@ -26,6 +26,6 @@ def test_freed_memory_is_used_again(probe):
 
 
 @given(st.binary(min_size=4, max_size=300))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_memory_functions_agree_with_this_machine_s(probe, data):
     assert probe.ask("m", data) == b"ok"

@@ -26,7 +26,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 @example(9007199254740993.0)
 @example(1.7976931348623157e308)
 @example(-0.0)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_doubles_are_shown_short_and_read_back_exactly(probe, value):
     text = probe.ask("d", struct.pack("<d", value)).decode()
     assert struct.pack("<d", float(text)) == struct.pack("<d", value)
@@ -36,7 +36,7 @@ def test_doubles_are_shown_short_and_read_back_exactly(probe, value):
 
 
 @given(st.from_regex(r"[+-]?[0-9]{1,25}(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_decimal_text_is_rounded_as_python_rounds_it(probe, text):
     answer = probe.ask("p", text.encode())
     digits = text.lstrip("+-")
@@ -49,7 +49,7 @@ def test_decimal_text_is_rounded_as_python_rounds_it(probe, text):
 
 
 @given(st.one_of(st.integers(-(2**70), 2**70).map(str), st.text("0123456789+-. ", max_size=22)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_integers_are_read_when_they_fit(probe, text):
     import re
 
@@ -63,7 +63,7 @@ widths = st.one_of(st.just(""), st.integers(1, 40).map(str))
 
 
 @given(flags, widths, st.one_of(st.just(""), st.integers(0, 30).map(".{}".format)), st.sampled_from("feEgGF"), finite)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_floating_point_formats_agree_with_python(probe, flag, width, precision, conversion, value):
     spec = f"%{flag}{width}{precision}{conversion}"
     answer = probe.ask("f", struct.pack("<d", value) + spec.encode()).decode()
@@ -82,7 +82,7 @@ def test_what_is_no_number_is_named(probe, spec, value):
 
 
 @given(flags, widths, st.one_of(st.just(""), st.integers(0, 30).map(".{}".format)), st.integers(-(2**63), 2**63 - 1))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_signed_formats_agree_with_python(probe, flag, width, precision, value):
     flag = flag.replace("#", "")
     if precision:
@@ -97,7 +97,7 @@ def test_signed_formats_agree_with_python(probe, flag, width, precision, value):
 
 
 @given(st.sampled_from("xXo"), widths, st.integers(0, 2**64 - 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_unsigned_formats_agree_with_python(probe, conversion, width, value):
     answer = probe.ask("n", struct.pack("<Q", value) + f"%{width}ll{conversion}".encode()).decode()
     assert answer == f"%{width}{conversion}" % value
@@ -107,7 +107,7 @@ def test_unsigned_formats_agree_with_python(probe, conversion, width, value):
     st.datetimes(datetime.datetime(1, 1, 2), datetime.datetime(9999, 12, 30)),
     st.integers(-14 * 3600, 14 * 3600),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_dates_agree_with_python(probe, moment, offset):
     moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
     ms = (moment - datetime.datetime(1970, 1, 1)) // datetime.timedelta(milliseconds=1)

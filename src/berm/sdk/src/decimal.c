@@ -293,15 +293,31 @@ void decimal_of_double(decimal *d, double value)
     shift(d, exponent - BIAS - MANTISSA_BITS);
 }
 
+/* Round away from zero to n digits; d has more. */
+static void round_up(decimal *d, int n)
+{
+    d->digit[n] = 9;
+    d->count = n + 1;
+    decimal_round(d, n);
+}
+
 void decimal_shortest(decimal *d, double value)
 {
     /* Any 15 digits survive a double, except in the subnormals, which hold fewer. */
     bool subnormal = (bits_of(value) >> MANTISSA_BITS & 0x7ff) == 0;
+    /* Below a power of two the doubles lie twice as close: there the farther neighbour may be the one. */
+    bool power_of_two = bits_of(value) << (64 - MANTISSA_BITS) == 0;
     decimal exact;
     decimal_of_double(&exact, value);
     for (int digits = subnormal ? 1 : 15; digits <= 17; digits++) {
         *d = exact;
         decimal_round(d, digits);
+        if (decimal_to_double(d) == value)
+            return;
+        if (!power_of_two || digits >= exact.count)
+            continue;
+        *d = exact;
+        round_up(d, digits);
         if (decimal_to_double(d) == value)
             return;
     }
