@@ -1,5 +1,6 @@
 """Images that load: what the loader makes of them, on synthetic files and on what zig builds."""
 
+import struct
 from array import array
 
 import pytest
@@ -249,7 +250,6 @@ def test_targets_in_a_second_range_of_code_are_found():
 
 def _with_rela(name, flags, *, info=None):
     """Return an image with a table for one more section, naming BASE + 4."""
-    import struct
 
     row = struct.pack("<QIIq", 0x20000, R_64, 1, 4)
     target = Section(name, flags=flags, data=bytes(8))
