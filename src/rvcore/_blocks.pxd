@@ -11,6 +11,8 @@ cdef class Code:
     cdef uint32_t* pcs                 # owned; guest address of each op
     cdef uint32_t* map                 # owned; one entry a halfword of [start, start + size)
     cdef uint8_t* hard                 # owned while building; halfwords where decoding starts afresh
+    cdef list ranges                   # while building: (address, bytes) of code, sorted
+    cdef list starts                   # while building: their addresses
     cdef readonly uint64_t count       # ops in use
     cdef uint64_t capacity             # ops allocated
     cdef readonly uint64_t start       # guest address of the first byte of code
@@ -24,9 +26,9 @@ cdef class Code:
     cdef int sweep(self, uint64_t start, const uint8_t* code, uint64_t size) except -1
     cdef uint32_t decode_at(self, uint64_t pc, const uint8_t* code, uint64_t left, Op* op) noexcept nogil
     cdef int put_off_code(self, uint64_t pc, int64_t distance) except -1
-    cdef int out_of_line(self, list ranges, uint64_t pc) except -1
-    cdef int link(self, list ranges) except -1
-    cdef int link_op(self, list ranges, uint64_t index) except -1
+    cdef int out_of_line(self, uint64_t pc) except -1
+    cdef int link(self) except -1
+    cdef int link_op(self, uint64_t index) except -1
     cdef void mark_returns(self) noexcept nogil
     cdef void pair_constants(self) noexcept nogil
     cdef void swap_operands(self) noexcept nogil

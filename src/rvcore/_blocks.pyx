@@ -12,7 +12,9 @@ can retire between two comparisons, so a run can stop exactly by stepping its la
 """
 
 from array import array
+from bisect import bisect_right
 
+cimport cython
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
@@ -21,16 +23,25 @@ from rvcore._decode cimport decode, expand
 from rvcore._handlers cimport (
     CODE_auipc_far, CODE_beq, CODE_bgeu, CODE_ebreak, CODE_ecall, CODE_illegal, CODE_j, CODE_jal, CODE_jalr,
     CODE_jalr_known, CODE_li, CODE_liu, CODE_off_code, CODE_resume, CODE_ret, COMMUTES, HAS_RESULT, IS_JUMP,
-    READS_RS1, choose_handlers, ends_run, variant_of,
+    READS_RS1, choose_handlers, ends_run, is_fused, slow, variant_of,
 )
 from rvcore._hart cimport MAP_RETURN, MAP_TARGET, Op
 
-from rvcore._ops import ALL
+from rvcore._errors import LoadError
+from rvcore._handlers import NAMES
 
-# An op array larger than this could not be addressed by 32-bit byte displacements.
-MAX_OPS = 1 << 26
+# Ops of one program, 20 bytes each with their addresses. Picked: eight times what 4 MiB of compressed code need,
+# and well inside 32-bit byte displacements.
+MAX_OPS = 1 << 24
+
+cdef enum:
+    # `longest` at most: an interrupt waits for so many instructions, and the end of the fuel is reached by so many
+    # steps. Picked: far more than any straight run that compilers emit, a few µs.
+    MOST_UNCHECKED = 4096
 
 
+@cython.final
+@cython.auto_pickle(False)
 cdef class Code:
     """Ops, their guest addresses and the jump map of one program."""
 
@@ -38,11 +49,14 @@ cdef class Code:
         """Decode.
 
         Args:
-            ranges: (address, bytes) of code, sorted, not overlapping.
+            ranges: (address, bytes) of code, sorted, not overlapping. The caller bounds their span.
             starts: Addresses where an instruction is known to start.
             targets: Legal indirect targets.
             cfi: Whether indirect jumps are checked against them.
             fuse: Whether to fuse pairs; off, every op has its own handler.
+
+        Raises:
+            LoadError: The code needs too many ops.
         """
         cdef bytes code
         cdef uint64_t address
@@ -55,7 +69,9 @@ cdef class Code:
         self.hard = <uint8_t*>calloc(self.size // 2 + 1, 1)
         if self.map == NULL or self.hard == NULL:
             raise MemoryError
-        self.capacity = self.size // 2 + 64
+        self.starts = [begin for begin, _ in ranges]
+        self.ranges = ranges
+        self.capacity = min(MAX_OPS, sum([len(code) for _, code in ranges]) // 2 + len(ranges) + 64)
         self.grow()
         self.put_off_code(0, 0)
         self.mark_hard(starts)
@@ -64,10 +80,10 @@ cdef class Code:
             self.sweep(address, code, len(code))
         for address in targets:
             if not self.find(address):
-                self.out_of_line(ranges, address)
+                self.out_of_line(address)
         if not cfi:
-            self.decode_everything(ranges)
-        self.link(ranges)
+            self.decode_everything()
+        self.link()
         self.finish(targets, fuse)
 
     def __dealloc__(self):
@@ -92,7 +108,7 @@ cdef class Code:
         """Add an empty op that stands for guest address `pc`."""
         if self.count == self.capacity:
             if self.capacity >= MAX_OPS:
-                raise MemoryError(f"code needs more than {MAX_OPS} decoded instructions")
+                raise LoadError(f"the code needs more than {MAX_OPS} decoded instructions", address=pc)
             self.capacity = min(MAX_OPS, self.capacity + self.capacity // 2)
             self.grow()
         cdef Op* op = &self.ops[self.count]
@@ -158,24 +174,25 @@ cdef class Code:
         op.imm = <int32_t>distance
         return 0
 
-    def decode_everything(self, list ranges):
+    def decode_everything(self):
         """Give every even address of code an op: without CFI an indirect jump may land on any."""
-        cdef uint64_t address
-        for begin, code in ranges:
-            for address in range((begin + 1) & ~1, begin + len(code), 2):
+        cdef uint64_t address, begin, end
+        for begin, code in self.ranges:
+            end = begin + len(code)
+            for address in range((begin + 1) & ~<uint64_t>1, end, 2):
                 if not self.find(address):
-                    self.out_of_line(ranges, address)
+                    self.out_of_line(address)
 
-    cdef int out_of_line(self, list ranges, uint64_t pc) except -1:
+    cdef int out_of_line(self, uint64_t pc) except -1:
         """Decode from `pc`, which the sweep passed over, until it meets known ops or cannot go on."""
         cdef bytes code
         cdef uint64_t begin, offset
         cdef uint32_t length
         cdef Op* op
-        for begin, code in ranges:
-            if begin <= pc < begin + len(code):
-                break
-        else:
+        if pc - self.start >= self.size or pc & 1:
+            return 0
+        begin, code = self.ranges[bisect_right(self.starts, pc) - 1]
+        if pc - begin >= <uint64_t>len(code):
             return 0
         while True:
             offset = pc - begin
@@ -193,22 +210,22 @@ cdef class Code:
                 return 0
             pc += length
 
-    cdef int link(self, list ranges) except -1:
+    cdef int link(self) except -1:
         """Turn guest displacements into op displacements; decode targets that the sweep passed over."""
         cdef uint64_t index = 1
         while index < self.count:
             if IS_JUMP[self.ops[index].code] or self.ops[index].code == CODE_resume:
-                self.link_op(ranges, index)
+                self.link_op(index)
             index += 1
         return 0
 
-    cdef int link_op(self, list ranges, uint64_t index) except -1:
+    cdef int link_op(self, uint64_t index) except -1:
         cdef int64_t distance = self.ops[index].imm
         cdef uint64_t target = <uint64_t>(<int64_t>self.pcs[index] + distance)
         cdef uint64_t at = self.find(target)
         if not at:
             at = self.count
-            self.out_of_line(ranges, target)
+            self.out_of_line(target)
             if at == self.count:
                 self.put_off_code(self.pcs[index], distance)
         self.ops[index].imm = <int32_t>((<int64_t>at - <int64_t>index) * <int64_t>sizeof(Op))
@@ -237,6 +254,7 @@ cdef class Code:
         self.choose(fuse)
         free(self.hard)
         self.hard = NULL
+        self.ranges = self.starts = None
 
     cdef void mark_returns(self) noexcept nogil:
         """The instruction after anything that links is a return site."""
@@ -251,12 +269,14 @@ cdef class Code:
 
     cdef void pair_constants(self) noexcept nogil:
         """Recognise `auipc rX; jalr rd, imm(rX)`, whose target is known and needs no indirect right."""
-        cdef uint64_t index
+        cdef uint64_t index, base
         cdef Op* op
         for index in range(1, self.count - 1):
             op = &self.ops[index]
-            if (op.code == CODE_li and op[1].code == CODE_jalr and op[1].rs1 == op.rd
-                    and self.find(<uint64_t><int64_t>(op.imm + <int64_t>op[1].imm) & ~<uint64_t>1)):
+            if (op.code != CODE_li and op.code != CODE_liu) or op[1].code != CODE_jalr or op[1].rs1 != op.rd:
+                continue
+            base = <uint64_t><int64_t>op.imm if op.code == CODE_li else <uint64_t><uint32_t>op.imm
+            if self.find((base + <uint64_t><int64_t>op[1].imm) & ~<uint64_t>1):
                 op[1].code = CODE_jalr_known
 
     cdef void swap_operands(self) noexcept nogil:
@@ -269,7 +289,10 @@ cdef class Code:
                 op[1].rs1, op[1].rs2 = op[1].rs2, op[1].rs1
 
     cdef void measure(self) except *:
-        """Compute `longest` over the forward edges, from the last op to the first."""
+        """Compute `longest` over the forward edges, from the last op to the first.
+
+        Where it would grow past its bound, an op is made slow: that one compares the budget wherever it goes.
+        """
         cdef uint32_t* reach = <uint32_t*>malloc((self.count + 1) * sizeof(uint32_t))
         cdef uint32_t most = 0, here
         cdef uint64_t index
@@ -287,6 +310,9 @@ cdef class Code:
                 if not (ends_run(op) or op.code == CODE_jal or op.code == CODE_jalr or op.code == CODE_jalr_known
                         or op.code == CODE_resume or op.code == CODE_off_code):
                     here = max(here, reach[index + 1])
+                if here == MOST_UNCHECKED:
+                    op.fn = slow
+                    here = 0
                 reach[index] = here + 1
                 most = max(most, here + 1)
         free(reach)
@@ -311,9 +337,18 @@ cdef class Code:
         return bool(offset < self.size and not offset & 1 and self.map[offset >> 1] & MAP_RETURN)
 
     def links(self):
-        """Return (op name, how the next op gets its rs1: f, k or l) of each op, in op order; for the profiler."""
+        """Describe each op, in op order: (name, link to the next op, whether it runs fused with it).
+
+        The link says where the next op's rs1 comes from: "f" this op's result, "k" this op's rs1, "l" the
+        registers. For the profiler and tests.
+        """
+        cdef uint64_t i
         return [
-            (ALL[self.ops[i].code].name, "fkl"[variant_of(&self.ops[i], &self.ops[i + 1], False)])
+            (
+                NAMES[self.ops[i].code],
+                "fkl"[variant_of(&self.ops[i], &self.ops[i + 1], False)],
+                bool(is_fused(&self.ops[i])),
+            )
             for i in range(self.count)
         ]
 

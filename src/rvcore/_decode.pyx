@@ -8,29 +8,13 @@ Instruction Set Listings" (immediate layouts).
 from libc.stdint cimport INT32_MAX, INT32_MIN, UINT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from rvcore._handlers cimport (
-    CODE_addi, CODE_add, CODE_auipc, CODE_auipc_far, CODE_beq, CODE_bgeu, CODE_COUNT, CODE_ecall, CODE_illegal,
-    CODE_j, CODE_jal, CODE_jalr, CODE_li, CODE_liu, CODE_lui, CODE_mv, CODE_ret, identify,
+    CODE_addi, CODE_add, CODE_auipc, CODE_auipc_far, CODE_j, CODE_jal, CODE_jalr, CODE_li, CODE_liu, CODE_lui,
+    CODE_mv, CODE_ret, FORM, FORM_AMO, FORM_B, FORM_I, FORM_J, FORM_NONE, FORM_R, FORM_S, FORM_SHAMT5, FORM_SHAMT6,
+    FORM_U, identify,
 )
 from rvcore._hart cimport MAP_RETURN, MAP_TARGET, Op
 
-from rvcore._ops import ALL
-
-cdef enum:
-    FORM_NONE = 0
-    FORM_R = 1
-    FORM_I = 2
-    FORM_S = 3
-    FORM_B = 4
-    FORM_U = 5
-    FORM_J = 6
-    FORM_SHAMT6 = 7
-    FORM_SHAMT5 = 8
-    FORM_AMO = 9
-
-cdef uint8_t FORM[CODE_COUNT]
-
-for _code, _row in enumerate(ALL):
-    FORM[_code] = ("NONE", "R", "I", "S", "B", "U", "J", "SHAMT6", "SHAMT5", "AMO").index(_row.format)
+from rvcore._handlers import NAMES
 
 
 cdef inline uint32_t bits(uint32_t word, int low, int count) noexcept nogil:
@@ -281,5 +265,5 @@ def expansion(int half):
 
 
 def name_of(unsigned int word):
-    """Return the mnemonic of a 32-bit encoding as `_ops` names it, `illegal` for none."""
-    return ALL[identify(word)].name
+    """Return the mnemonic of a 32-bit encoding as `_ops.py` names it, `illegal` for none."""
+    return NAMES[identify(word)]

@@ -35,7 +35,7 @@ cdef enum:
     PERM_RESIDENT = 8   # the page has been written since the arena was last trimmed
 
     CALL_RING = 16      # host calls remembered for a trap's report, a power of two
-    QUANTUM = 50000     # instructions between looks at the interrupt word and the clock: about 50 µs
+    QUANTUM = 10000     # instructions between looks at the interrupt word and the clock: about 10 µs
     DIRTY_COST = 512    # a page's first store counts as this many instructions towards QUANTUM (it may fault)
 
 
