@@ -7,7 +7,9 @@ Python host functions run here, between two slices of the loop, so the loop itse
 import enum
 from dataclasses import dataclass
 
+cimport cython
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t, uint64_t
 
 from rvcore._hart cimport (
@@ -49,6 +51,8 @@ class Exit:
     trap: object = None       # TRAP
 
 
+@cython.final
+@cython.auto_pickle(False)
 cdef class Caller:
     """The guest as a host function sees it; dead once the function returns."""
 
@@ -74,7 +78,7 @@ cdef class Caller:
         cdef Machine machine = self.machine()
         return tuple([machine.hart.x[10 + i] for i in range(6)])
 
-    def read(self, uint64_t address, uint64_t size):
+    def read(self, address, size):
         """Return guest bytes.
 
         Raises:
@@ -82,13 +86,24 @@ cdef class Caller:
         """
         return self.machine().read(address, address + size)
 
-    def write(self, uint64_t address, data):
+    def write(self, address, data):
         """Write guest bytes.
 
         Raises:
             ValueError: The guest itself could not write them.
         """
         self.machine().write(data, address)
+
+
+cdef int64_t fuel_of(value) except -1:
+    """Return a count of instructions, as large as can be counted down.
+
+    Raises:
+        ValueError: It is negative.
+    """
+    if value < 0:
+        raise ValueError(f"expected None or a count of instructions, got {value} - at `fuel`")
+    return min(value, UNLIMITED)
 
 
 cdef uint64_t register(value) except? 0:
@@ -105,6 +120,8 @@ cdef uint64_t register(value) except? 0:
     return <uint64_t>(value & 0xFFFFFFFFFFFFFFFF)
 
 
+@cython.final
+@cython.auto_pickle(False)
 cdef class Call:
     """One call of a guest function."""
 
@@ -112,15 +129,14 @@ cdef class Call:
     cdef bint waiting       # a deferred host call waits for its result
     cdef object ending      # the last Exit, when it was final
     cdef uint64_t address   # guest address of the function
-    cdef uint64_t retired_before
 
     def __cinit__(self, Store store not None, uint64_t address, tuple args):
         cdef Machine machine = store.linked()
         if len(args) > 8:
             raise TypeError(f"expected at most 8 arguments, got {len(args)}")
         values = [register(value) for value in args]
-        if store.busy:
-            raise ValueError("store is in use")
+        if store.runner != 0:
+            raise ValueError("store is in use: a host function cannot call into its own store")
         self.store = store
         self.address = address
         machine.begin(address)
@@ -155,50 +171,49 @@ cdef class Call:
 
         Raises:
             ValueError: The store is closed, used by another thread or call, or the call cannot be run again.
-            BaseException: Whatever a Python host function raised; the call is over then.
+            BaseException: Whatever a Python host function raised; the call is over then. What a signal handler
+                raises does not end it.
         """
         cdef Machine machine = self.current()
         cdef Store store = self.store
-        cdef int64_t given = store.fuel
-        if fuel is not None:
-            given = min(given, fuel)
+        cdef int64_t given = UNLIMITED if fuel is None else fuel_of(fuel)
         if self.ending is not None:
             raise ValueError(f"the call has ended: {self.ending}")
         if self.waiting:
             raise ValueError("a host call waits for its result")
-        if store.busy:
-            raise ValueError("store is in use: one thread at a time")
-        store.busy = True
+        if store.runner != 0:
+            raise ValueError("store is in use: a host function cannot run its own store")
+        store.runner = <long>PyThread_get_thread_ident()
         try:
             return self.run_slices(machine, given)
-        except BaseException as error:
-            self.ending = f"a host function raised {type(error).__name__}"
-            raise
         finally:
-            store.busy = False
+            store.runner = 0
 
-    cdef object run_slices(self, Machine machine, int64_t given):
-        cdef int64_t left = given, slice_ = HELD_SLICE
+    cdef object run_slices(self, Machine machine, int64_t left):
+        cdef Store store = self.store
+        cdef int64_t used
         cdef int reason
         cdef uint64_t before
         cdef bint first = True
         while True:
             before = machine.hart.retired
             if first:
-                reason = machine.run(min(left, HELD_SLICE), 0)
+                reason = machine.run(min(left, store.fuel, HELD_SLICE), 0)
                 first = False
             else:
                 PyErr_CheckSignals()
                 with nogil:
-                    reason = machine.run(min(left, FREE_SLICE), 0)
-            left -= <int64_t>(machine.hart.retired - before)
-            if self.store.fuel != UNLIMITED:
-                self.store.fuel -= <int64_t>(machine.hart.retired - before)
+                    reason = machine.run(min(left, store.fuel, FREE_SLICE), 0)
+            used = <int64_t>(machine.hart.retired - before)
+            left -= used
+            # The store's fuel may have been set anew while the slice ran.
+            if store.fuel != UNLIMITED:
+                store.fuel = max(0, store.fuel - used)
             if reason == EXIT_OUT_OF_FUEL:
-                if left <= 0:
+                if left <= 0 or store.fuel <= 0:
                     return Exit(ExitReason.OUT_OF_FUEL)
             elif reason == EXIT_HOST_CALL:
-                func = self.store.linkage.functions[machine.hart.call_index]
+                func = store.linkage.functions[machine.hart.call_index]
                 if func is None:
                     return self.deferred(machine)
                 self.serve(machine, func)
@@ -226,11 +241,12 @@ cdef class Call:
         cdef uint64_t* x = machine.hart.x
         try:
             value = func(caller, x[10], x[11], x[12], x[13], x[14], x[15])
+            x[10] = 0 if value is None else register(value)
+        except BaseException as error:
+            self.ending = f"a host function raised {type(error).__name__}"
+            raise
         finally:
             caller.store = None
-        if machine.hart.arena == NULL:
-            raise ValueError("a host function closed its own store")
-        x[10] = 0 if value is None else register(value)
         return 0
 
     def finish(self):
@@ -247,6 +263,6 @@ cdef class Call:
         if done.reason is ExitReason.TRAP:
             raise done.trap
         if done.reason is ExitReason.HOST_CALL:
-            raise LinkError(f"host call {done.name} is deferred: drive the call with Func.start")
+            raise LinkError("a deferred host call needs a driver: see Func.start", name=done.name, number=done.number)
         code = TrapCode.OUT_OF_FUEL if done.reason is ExitReason.OUT_OF_FUEL else TrapCode.INTERRUPTED
         raise self.current().stopped(code)

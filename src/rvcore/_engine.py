@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -38,36 +39,42 @@ class Engine:
         self._lock = threading.Lock()
         self._programs: OrderedDict[str, Program] = OrderedDict()
         self._program_bytes = 0
+        # Also those that are forgotten but still in use: their free arenas are the engine's to give back.
+        self._alive: weakref.WeakSet[Program] = weakref.WeakSet()
         self._closed = False
 
-    def load(self, elf: bytes) -> tuple[Program, str]:
+    def load(self, elf: bytes | bytearray | memoryview) -> tuple[Program, str]:
         """Return the decoded program and the sha256 of `elf`; bytes seen before are not decoded again.
 
         Raises:
             LoadError: The file is malformed, unsupported or does not fit.
             ValueError: The engine is closed.
         """
-        self._check_open()
-        digest = hashlib.sha256(elf).hexdigest()
+        self.check_open()
+        # A copy of what may change while it is read: the digest must be that of the program.
+        data = elf if isinstance(elf, bytes) else bytes(memoryview(elf))
+        digest = hashlib.sha256(data).hexdigest()
         with self._lock:
             known = self._programs.get(digest)
             if known is not None:
                 self._programs.move_to_end(digest)
                 return known, digest
-        image = read_elf(bytes(elf), require_relocations=self.config.cfi)
-        program = Program(image, self.config, self._budget)
-        self._remember(digest, program)
-        return program, digest
+        image = read_elf(data, require_relocations=self.config.cfi)
+        return self._remember(digest, Program(image, self.config, self._budget)), digest
 
-    def _remember(self, digest: str, program: Program) -> None:
+    def _remember(self, digest: str, program: Program) -> Program:
+        """Keep a program, or return the one that another thread has loaded meanwhile."""
         with self._lock:
-            if self._closed or digest in self._programs:
-                return
+            self.check_open()
+            if digest in self._programs:
+                return self._programs[digest]
+            self._alive.add(program)
             self._programs[digest] = program
             self._program_bytes += program.size_bytes
             while self._program_bytes > self.config.cache_bytes and self._programs:
                 _, oldest = self._programs.popitem(last=False)
                 self._program_bytes -= oldest.size_bytes
+            return program
 
     def statistics(self) -> EngineStatistics:
         """Count what the engine holds now."""
@@ -85,18 +92,23 @@ class Engine:
         """Give free arenas and remembered programs back; runs in flight finish on theirs."""
         with self._lock:
             self._closed = True
-            programs = list(self._programs.values())
+            programs = list(self._alive)
             self._programs.clear()
             self._program_bytes = 0
         for program in programs:
             program.close()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Pass while the engine can be used.
+
+        Raises:
+            ValueError: The engine is closed.
+        """
         if self._closed:
             raise ValueError("engine is closed")
 
     def __enter__(self) -> Engine:
-        self._check_open()
+        self.check_open()
         return self
 
     def __exit__(

@@ -41,14 +41,13 @@ cdef int run_steps(Hart* h, int64_t budget, int64_t* used) noexcept nogil:
         following = STEPS[ip.code](ip, h)
         h.unchecked += h.penalty
         h.penalty = 0
-        if following == NULL:
-            used[0] += h.exit != EXIT_TRAP
-            h.ip = ip if h.exit == EXIT_TRAP else ip + 1
-            return h.exit
-        if ip.code != CODE_resume:
+        if ip.code != CODE_resume and (following != NULL or h.exit != EXIT_TRAP):
             used[0] += 1
             if h.counts != NULL:
                 h.counts[ip - h.ops] += 1
+        if following == NULL:
+            h.ip = ip if h.exit == EXIT_TRAP else ip + 1
+            return h.exit
         ip = following
     h.ip = ip
     return EXIT_SLICE

@@ -54,15 +54,17 @@ class Linker:
     def know(self, names: Iterable[tuple[int, str]]) -> None:
         """Remember names of calls that are not bound, for the trap of a guest that calls one."""
         self._linkage = self._linkage.copy()
-        self._linkage.know(dict(names))
+        self._linkage.know({number: f"`{name}` is not bound here" for number, name in names})
 
     def instantiate(self, store: Store, module: Module) -> Instance:
         """Give the store a fresh memory with this module in it.
 
         Raises:
-            ValueError: The store is closed, has an instance, or belongs to another engine.
+            ValueError: The store or the engine is closed, or the store has an instance, or belongs to another
+                engine.
             MemoryError: No memory can be had.
         """
+        self.engine.check_open()
         if module.engine is not self.engine or store.engine is not self.engine:
             raise ValueError("linker, store and module belong to different engines")
         store.link(module._program, self._linkage)  # noqa: SLF001 - the one reader of a module's program
@@ -70,14 +72,13 @@ class Linker:
 
     def _add(self, number: int, name: str, func: Any, *, native: bool = False) -> None:  # noqa: ANN401
         if not 0 <= number < 1 << 64:
-            raise LinkError(f"expected a 64-bit number of a host call, got {number} - at `{name or 'number'}`")
+            raise LinkError(
+                f"expected a 64-bit number of a host call, got {number} - at `{name or 'number'}`"
+            )
         # Instances keep the table they were made with.
         linkage = self._linkage.copy()
-        try:
-            if native:
-                linkage.add_native(number, func, name)
-            else:
-                linkage.add(number, func, name)
-        except ValueError as error:
-            raise LinkError(str(error)) from error
+        if native:
+            linkage.add_native(number, func, name)
+        else:
+            linkage.add(number, func, name)
         self._linkage = linkage

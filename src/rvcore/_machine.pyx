@@ -6,19 +6,21 @@ A machine is used by one thread at a time; only `interrupt` may come from anothe
 
 cimport cython
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from rvcore._hart cimport (
     CALL_RING, EXIT_PC, EXIT_TRAP, TRAP_BAD_JUMP, TRAP_BAD_RETURN, TRAP_BREAKPOINT, TRAP_FETCH_FAULT,
     TRAP_HOST_ERROR, TRAP_ILLEGAL_INSTRUCTION, TRAP_LOAD_FAULT, TRAP_MISALIGNED_ATOMIC, TRAP_STORE_FAULT,
-    TRAP_UNKNOWN_HOST_CALL, Arena, Hart, HostEntry, HostFn, pc_of, rv_word_store,
+    TRAP_UNKNOWN_HOST_CALL, Arena, Hart, HostEntry, HostFn, Op, pc_of, rv_word_store,
 )
+from rvcore._handlers cimport CODE_off_code
 from rvcore._interp cimport hart_run
-from rvcore._memory cimport guest_write, load_slow
+from rvcore._memory cimport guest_write, is_readable
 
-from rvcore._disasm import disassemble
+from rvcore._errors import LinkError
 from rvcore._traps import Trap, TrapCode
 
 TRAP_CODES = {
@@ -41,10 +43,17 @@ ACCESS = {
     TRAP_FETCH_FAULT: "fetch",
 }
 
-# Machines alive in this process; the tests' leak check reads it.
-live_machines = 0
+# Machines alive in this process. No module global: one may die when those are gone.
+cdef long live = 0
 
 
+def live_machines():
+    """Return how many machines are alive in this process; the tests' leak check reads it."""
+    return live
+
+
+@cython.final
+@cython.auto_pickle(False)
 cdef class HostTable:
     """Numbers of host calls → native functions or deferred calls; fixed once a machine uses it."""
 
@@ -61,14 +70,17 @@ cdef class HostTable:
         """Register a call and return its index.
 
         Raises:
-            ValueError: The number is taken, or a machine uses this table already.
+            LinkError: The number is taken.
+            ValueError: A machine uses this table already.
         """
         cdef uint64_t slot
         if self.frozen:
             raise ValueError("the host table is in use")
-        for slot in range(self.mask + 1):
-            if self.entries[slot].index >= 0 and self.entries[slot].number == number:
-                raise ValueError(f"host call {number:#x} is defined twice")
+        slot = (number ^ (number >> 32)) & self.mask
+        while self.entries[slot].index >= 0:
+            if self.entries[slot].number == number:
+                raise LinkError("a host call is defined twice", name=None if name == hex(number) else name, number=number)
+            slot = (slot + 1) & self.mask
         if <uint64_t>len(self.names) * 2 >= self.mask:
             self.grow()
         self.names.append(name)
@@ -118,6 +130,7 @@ cdef HostEntry* new_entries(uint64_t count) except NULL:
     return entries
 
 
+@cython.auto_pickle(False)
 cdef class RunHook:
     """Runs a machine in place of its own loop; a recorder is one."""
 
@@ -127,15 +140,17 @@ cdef class RunHook:
 
 
 # Without tp_clear: __dealloc__ gives the arena back to the program's pool, so both must still be there.
+@cython.final
+@cython.auto_pickle(False)
 @cython.no_gc_clear
 cdef class Machine:
     """A hart, an arena while it is entered, and the table of its host calls."""
 
     def __cinit__(self, Program program not None, HostTable host not None):
-        global live_machines
+        global live
         cdef Hart* h = &self.hart
         cdef uint64_t outside = ~(program.memory_size - 1)
-        live_machines += 1
+        live += 1
         self.program = program
         self.host = host
         host.frozen = True
@@ -153,8 +168,8 @@ cdef class Machine:
         h.calls_mask = host.mask
 
     def __dealloc__(self):
-        global live_machines
-        live_machines -= 1
+        global live
+        live -= 1
         self.leave()
         free(self.hart.counts)
 
@@ -223,8 +238,9 @@ cdef class Machine:
         return self.hart.retired
 
     cdef uint64_t pc(self) noexcept nogil:
-        """Return the guest address of the next instruction."""
-        return pc_of(&self.hart, self.hart.ip)
+        """Return the guest address of the next instruction, also where no code is."""
+        cdef const Op* ip = self.hart.ip
+        return pc_of(&self.hart, ip) + (<uint64_t><int64_t>ip.imm if ip.code == CODE_off_code else 0)
 
     cdef void interrupt(self) noexcept nogil:
         """Stop the run within QUANTUM instructions; safe from any thread."""
@@ -232,35 +248,30 @@ cdef class Machine:
 
     def read_quietly(self, uint64_t addr, uint64_t size):
         """Return guest bytes, or None where the guest itself could not read them; changes no state."""
-        cdef Hart copy
-        cdef bytearray out
-        if self.hart.arena == NULL or size > self.program.memory_size:
+        if self.hart.arena == NULL or not is_readable(&self.hart, addr, size):
             return None
-        out = bytearray(size)
-        copy = self.hart
-        if size and load_slow(&copy, addr, <char*>out, size) != 0:
-            return None
-        return bytes(out)
+        return PyBytes_FromStringAndSize(<const char*>self.hart.arena.mem + addr, size) if size else b""
 
-    def read(self, uint64_t start, uint64_t stop):
+    def read(self, start, stop):
         """Return guest bytes [start, stop).
 
         Raises:
             ValueError: The guest itself could not read them, or no arena is held.
         """
-        found = self.read_quietly(start, stop - start) if start <= stop else None
+        found = self.read_quietly(start, stop - start) if 0 <= start <= stop <= UINT64_MAX else None
         if found is None:
             raise ValueError(f"guest memory [{start:#x}, {stop:#x}) is not readable")
         return found
 
-    def write(self, const uint8_t[::1] data, uint64_t start):
+    def write(self, const uint8_t[::1] data, start):
         """Write guest bytes through the dirty log.
 
         Raises:
             ValueError: The guest itself could not write them, or no arena is held.
         """
         cdef uint64_t size = data.shape[0]
-        if self.hart.arena == NULL or (size and guest_write(&self.hart, start, &data[0], size) != 0):
+        cdef bint inside = self.hart.arena != NULL and 0 <= start <= UINT64_MAX
+        if not inside or (size and guest_write(&self.hart, start, &data[0], size) != 0):
             raise ValueError(f"guest memory [{start:#x}, {start + size:#x}) is not writable")
 
     def host_calls(self):
@@ -274,7 +285,8 @@ cdef class Machine:
         """Return the Trap that describes the last EXIT_TRAP."""
         cdef int code = self.hart.trap_code
         known = TRAP_CODES[code]
-        pc = self.pc()
+        # Not pc(): of a jump out of the code this names the jump, and the address says where to.
+        pc = pc_of(&self.hart, self.hart.ip)
         if code == TRAP_STORE_FAULT and self.in_guard(self.hart.fault_address):
             known = TrapCode.STACK_OVERFLOW
         elif code == TRAP_LOAD_FAULT and self.in_guard(self.hart.fault_address):
@@ -314,6 +326,8 @@ cdef class Machine:
 
     def instruction_facts(self, pc):
         """Return the bytes and the disassembly of the instruction at `pc`."""
+        from rvcore._disasm import disassemble  # its tables cost a start-up that only a trap is worth
+
         raw = self.read_quietly(pc, 2) or b""
         if len(raw) == 2 and raw[0] & 3 == 3:
             raw = self.read_quietly(pc, 4) or raw

@@ -1,4 +1,4 @@
-/* Address space: lazy reservations, private views of an image, and giving pages back. */
+/* Address space: lazy reservations and private views of an image. */
 #ifndef RVCORE_MAPPING_H
 #define RVCORE_MAPPING_H
 #include <stddef.h>
@@ -22,19 +22,11 @@ static inline int rv_map_private(void *at, size_t size, int fd) {
     return mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED ? -1 : 0;
 }
 
-static inline void *rv_map_shared(size_t size, int fd) {
-    void *at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+/* Private although nothing is written: before Linux 6.7 a memfd sealed against writing refuses shared mappings,
+   read-only ones too. */
+static inline void *rv_map_pristine(size_t size, int fd) {
+    void *at = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
     return at == MAP_FAILED ? NULL : at;
-}
-
-/* Only Linux promises that discarded private pages read as the file, or as zeroes. */
-static inline int rv_discard(void *at, size_t size) {
-#ifdef __linux__
-    return madvise(at, size, MADV_DONTNEED);
-#else
-    (void)at; (void)size;
-    return -1;
-#endif
 }
 
 static inline void rv_unmap(void *at, size_t size) { (void)munmap(at, size); }

@@ -7,6 +7,7 @@ from rvcore._hart cimport (
     PAGE_BITS, PERM_DIRTY, PERM_NONE, PERM_OFFSET, Arena, Hart,
 )
 
+cdef bint is_readable(Hart* h, uint64_t addr, uint64_t size) noexcept nogil
 cdef int load_slow(Hart* h, uint64_t addr, void* dst, uint64_t size) noexcept nogil
 cdef int store_slow(Hart* h, uint64_t addr, const void* src, uint64_t size) noexcept nogil
 cdef int guest_read(Hart* h, uint64_t addr, void* dst, uint64_t size) noexcept nogil
@@ -42,6 +43,6 @@ cdef class ArenaPool:
     cdef void close(self) noexcept
     cdef Arena* map_arena(self) except NULL
     cdef int map_image(self, Arena* arena) except -1
-    cdef bint undo(self, Arena* arena) noexcept nogil
-    cdef bint undo_all(self, Arena* arena) noexcept nogil
+    cdef bint may_keep(self, Arena* arena) noexcept
+    cdef void undo(self, Arena* arena) noexcept nogil
     cdef bint is_pristine(self, Arena* arena) noexcept nogil

@@ -18,26 +18,41 @@ from libc.errno cimport errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
+from posix.unistd cimport close as close_fd
 
 from rvcore._hart cimport (
     DIRTY_COST, PAGE_BITS, PAGE_SIZE, PERM_DIRTY, PERM_NONE, PERM_OFFSET, PERM_READ_ONLY, PERM_RESIDENT,
     TRAP_LOAD_FAULT, TRAP_STORE_FAULT, Arena, Hart, unlikely,
 )
 
+cdef extern from "_debug.h" nogil:
+    const bint RV_DEBUG
+
 cdef extern from "_mapping.h" nogil:
     void* rv_reserve(size_t size)
     int rv_map_private(void* at, size_t size, int fd)
-    void* rv_map_shared(size_t size, int fd)
-    int rv_discard(void* at, size_t size)
+    void* rv_map_pristine(size_t size, int fd)
     void rv_unmap(void* at, size_t size)
 
-# Pages an arena may keep resident between two runs; past it everything is handed back to the system at once.
-# Picked: clearing 512 warm pages costs about 25 µs, faulting them in again about 1 ms.
+# Pages an arena may have resident and be kept; past it, it is unmapped: that also frees its dirty log, its
+# permission table and its page tables, which nothing else bounds. Picked: clearing 512 warm pages costs about
+# 25 µs, faulting them in again about 1 ms, mapping an arena about 10 µs.
 cdef enum:
     KEEP_PAGES = 512
+    HELD_PAGES = 64  # cleared without releasing the GIL: about 3 µs
 
-DEBUG_CLEAN = os.environ.get("RVCORE_CHECK_ARENAS") == "1"
-cdef bint check_clean = DEBUG_CLEAN
+cdef bint check_clean = RV_DEBUG or os.environ.get("RVCORE_CHECK_ARENAS") == "1"
+
+
+def check_arenas(bint wanted):
+    """Say whether each arena is compared with a pristine one when it comes back; return what held before.
+
+    Debug builds and RVCORE_CHECK_ARENAS=1 start with it on.
+    """
+    global check_clean
+    before = check_clean
+    check_clean = wanted
+    return before
 
 
 cdef inline uint8_t* perm_of(uint8_t* mem, uint64_t page) noexcept nogil:
@@ -57,16 +72,24 @@ cdef inline bint outside(Hart* h, uint64_t addr, uint64_t size) noexcept nogil:
     return size > h.memory_size or addr > h.memory_size - size
 
 
+cdef bint is_readable(Hart* h, uint64_t addr, uint64_t size) noexcept nogil:
+    """Tell whether the guest may read all of a range; an empty one is readable anywhere."""
+    cdef uint64_t page
+    if size == 0:
+        return True
+    if outside(h, addr, size):
+        return False
+    for page in range(addr >> PAGE_BITS, ((addr + size - 1) >> PAGE_BITS) + 1):
+        if perm_of(h.arena.mem, page)[0] & PERM_NONE:
+            return False
+    return True
+
+
 cdef int load_slow(Hart* h, uint64_t addr, void* dst, uint64_t size) noexcept nogil:
     """Copy `size` > 0 bytes out of guest memory; -1 with the fault recorded when any page forbids it."""
-    cdef uint8_t* mem = h.arena.mem
-    cdef uint64_t page
-    if outside(h, addr, size):
+    if not is_readable(h, addr, size):
         return fault(h, addr, size, False)
-    for page in range(addr >> PAGE_BITS, ((addr + size - 1) >> PAGE_BITS) + 1):
-        if perm_of(mem, page)[0] & PERM_NONE:
-            return fault(h, addr, size, False)
-    memcpy(dst, mem + addr, size)
+    memcpy(dst, h.arena.mem + addr, size)
     return 0
 
 
@@ -112,6 +135,8 @@ cdef int guest_write(Hart* h, uint64_t addr, const void* src, uint64_t size) noe
     return 0 if size == 0 else store_slow(h, addr, src, size)
 
 
+@cython.final
+@cython.auto_pickle(False)
 cdef class PoolBudget:
     """What free arenas may keep, shared by all pools of one engine."""
 
@@ -120,6 +145,8 @@ cdef class PoolBudget:
         self.max_arenas = max_arenas
 
 
+@cython.final
+@cython.auto_pickle(False)
 @cython.no_gc_clear
 cdef class ArenaPool:
     """Arenas of one program: lent clean, taken back, cleaned by their dirty log.
@@ -153,16 +180,16 @@ cdef class ArenaPool:
 
     def hold_image(self, list pieces):
         """Keep the pristine image where arenas can share its pages, or as a copy where the system cannot."""
-        cdef void* shared
+        cdef void* at
         cdef size_t size = self.image_pages << PAGE_BITS
         if self.image_pages == 0:
             return
         if sys.platform == "linux":
             self.fd = sealed_memfd(size, pieces)
-            shared = rv_map_shared(size, self.fd)
-            if shared == NULL:
+            at = rv_map_pristine(size, self.fd)
+            if at == NULL:
                 raise MemoryError(f"cannot map an image of {size} bytes: {os.strerror(errno)}")
-            self.pristine = <const uint8_t*>shared
+            self.pristine = <const uint8_t*>at
         else:
             image = bytearray(size)
             for offset, piece in pieces:
@@ -175,7 +202,7 @@ cdef class ArenaPool:
         if self.fd >= 0:
             if self.pristine != NULL:
                 rv_unmap(<void*>self.pristine, self.image_pages << PAGE_BITS)
-            os.close(self.fd)
+            close_fd(self.fd)
 
     cdef Arena* acquire(self) except NULL:
         """Lend a clean arena.
@@ -231,31 +258,36 @@ cdef class ArenaPool:
 
     cdef void release(self, Arena* arena) noexcept:
         """Take an arena back: clean it and keep it, or unmap it when the budget is used up."""
-        cdef uint64_t bytes_kept
-        cdef bint clean
         self.budget.live_arenas -= 1
-        if arena.dirty_count > 64:
-            with nogil:
-                clean = self.undo(arena)
-        else:
-            clean = self.undo(arena)
-        bytes_kept = <uint64_t>arena.resident << PAGE_BITS
-        if (not clean or self.closed or self.budget.held_arenas >= self.budget.max_arenas
-                or self.budget.held_bytes + bytes_kept > self.budget.max_bytes):
+        if self.may_keep(arena):
+            if arena.dirty_count > HELD_PAGES:
+                with nogil:
+                    self.undo(arena)
+            else:
+                self.undo(arena)
+            if check_clean and not self.is_pristine(arena):
+                with nogil:
+                    unmap(arena)
+                # A broken invariant: such an arena must never be lent again.
+                raise SystemError("an arena was not clean after its release, please report")
+            # Asked again, as others may have come in while the GIL was released.
+            if self.may_keep(arena):
+                arena.next = self.free
+                self.free = arena
+                self.budget.held_arenas += 1
+                self.budget.held_bytes += <uint64_t>arena.resident << PAGE_BITS
+                return
+        with nogil:
             unmap(arena)
-            return
-        if check_clean and not self.is_pristine(arena):
-            # A dirty arena must never be lent again: this is a broken invariant, not a state to carry on from.
-            raise SystemError("an arena was not clean after its release, please report")
-        arena.next = self.free
-        self.free = arena
-        self.budget.held_arenas += 1
-        self.budget.held_bytes += bytes_kept
 
-    cdef bint undo(self, Arena* arena) noexcept nogil:
-        """Make every written page pristine again; False when the system cannot and the arena must go."""
-        if arena.resident > KEEP_PAGES:
-            return self.undo_all(arena)
+    cdef bint may_keep(self, Arena* arena) noexcept:
+        cdef uint64_t bytes_kept = <uint64_t>arena.resident << PAGE_BITS
+        return (not self.closed and arena.resident <= KEEP_PAGES
+                and self.budget.held_arenas < self.budget.max_arenas
+                and self.budget.held_bytes + bytes_kept <= self.budget.max_bytes)
+
+    cdef void undo(self, Arena* arena) noexcept nogil:
+        """Make every written page pristine again."""
         cdef uint32_t i
         cdef uint64_t page, offset
         cdef uint8_t* at
@@ -269,21 +301,6 @@ cdef class ArenaPool:
                 memset(at, 0, PAGE_SIZE)
             perm_of(arena.mem, page)[0] = PERM_RESIDENT
         arena.dirty_count = 0
-        return True
-
-    cdef bint undo_all(self, Arena* arena) noexcept nogil:
-        """Drop all private pages: the mapping shows the memfd and zeroes again."""
-        cdef uint64_t page
-        cdef uint8_t* perm
-        if self.fd < 0 or rv_discard(arena.mem, self.memory_size) != 0:
-            return False
-        for page in range(self.first_page, self.memory_size >> PAGE_BITS):
-            perm = perm_of(arena.mem, page)
-            if perm[0] & PERM_RESIDENT:
-                perm[0] = 0
-        arena.dirty_count = 0
-        arena.resident = 0
-        return True
 
     cdef bint is_pristine(self, Arena* arena) noexcept nogil:
         """Compare the whole arena, permissions included, with a fresh one."""

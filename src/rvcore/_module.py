@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rvcore._disasm import disassemble
+from rvcore._disasm import disassemble, instruction_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Module:
     """Decoded code and initial memory of one ELF file; immutable."""
 
-    def __init__(self, engine: Engine, elf: bytes) -> None:
+    def __init__(self, engine: Engine, elf: bytes | bytearray | memoryview) -> None:
         """Load an ELF file.
 
         Raises:
@@ -58,19 +59,19 @@ class Module:
         Raises:
             KeyError: No function has that name.
         """
-        wanted = None if symbol is None else self._extent(symbol)
+        wanted = range(1 << 64) if symbol is None else self._extent(symbol)
         addresses = sorted(set(self._program.code.addresses()))
         for part in self.image.code:
-            for address in addresses:
+            first = bisect_left(addresses, max(part.start, wanted.start))
+            # The address past a range has an op of its own, which traps.
+            last = bisect_left(addresses, min(part.end, wanted.stop))
+            for address in addresses[first:last]:
                 offset = address - part.start
-                if not 0 <= offset < len(part.data) - 1 or (wanted and not wanted[0] <= address < wanted[1]):
-                    continue
-                length = 4 if part.data[offset] & 3 == 3 and offset + 4 <= len(part.data) else 2
-                raw = bytes(part.data[offset : offset + length])
+                raw = part.data[offset : offset + instruction_length(part.data[offset])]
                 yield address, raw, disassemble(int.from_bytes(raw, "little"), address)
 
-    def _extent(self, symbol: str) -> tuple[int, int]:
+    def _extent(self, symbol: str) -> range:
         for start, size, name in self.image.symbols.functions():
             if name == symbol:
-                return start, start + size
+                return range(start, start + size)
         raise KeyError(symbol)

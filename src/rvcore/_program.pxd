@@ -8,6 +8,7 @@ from rvcore._memory cimport ArenaPool
 
 
 cdef class Program:
+    cdef object __weakref__
     cdef readonly object image             # ElfImage
     cdef readonly dict exports             # name of each global function → guest address
     cdef readonly Code code

@@ -5,6 +5,7 @@ Immutable once made, shared by any number of machines and threads. Layout of gue
 `[ null pages … image … heap … guard ] [ stack ]`.
 """
 
+cimport cython
 from libc.stdint cimport uint64_t
 
 from rvcore._blocks cimport Code
@@ -13,10 +14,17 @@ from rvcore._memory cimport ArenaPool, PoolBudget
 
 from rvcore._errors import LoadError
 
+# Bytes from the first to the last instruction. Picked: sixteen times the largest images that are expected; the jump
+# map takes twice as many.
+MAX_CODE_SPAN = 1 << 26
 # Unmapped space between heap and stack. Picked: larger than the frames that compilers emit without probes.
 GUARD_SIZE = 1 << 20
 
 
+# Without tp_clear: machines that die in the same cycle still give their arenas back to the pool.
+@cython.final
+@cython.auto_pickle(False)
+@cython.no_gc_clear
 cdef class Program:
     """Code and memory layout of one image under one configuration."""
 
@@ -44,6 +52,11 @@ cdef class Program:
         if self.image.image_start < PAGE_SIZE:
             raise LoadError(
                 f"segment at {self.image.image_start:#x} covers the null page; link at 0x10000 or above"
+            )
+        span = max(part.end for part in self.image.code) - min(part.start for part in self.image.code)
+        if span > MAX_CODE_SPAN:
+            raise LoadError(
+                f"code spans {span} bytes, more than {MAX_CODE_SPAN}", remedy="link executable sections together"
             )
         if self.image.image_end > self.guard_start:
             raise LoadError(

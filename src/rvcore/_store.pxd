@@ -20,7 +20,7 @@ cdef class Store:
     cdef Linkage linkage
     cdef int64_t fuel             # instructions left; UNLIMITED for no limit
     cdef readonly bint closed
-    cdef bint busy                # a thread is inside a run
+    cdef long runner              # identity of the thread inside a run, 0 for none
     cdef object call              # the Call that stands in the machine, or None
 
     cdef Machine linked(self)

@@ -1,7 +1,9 @@
 # cython: language_level=3
 """A store: one guest's memory, its fuel and its link to the host. Used by one thread at a time."""
 
+cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t, uint64_t
 
 from rvcore._hart cimport UNLIMITED, HostFn
@@ -9,6 +11,8 @@ from rvcore._machine cimport HostTable, Machine
 from rvcore._program cimport Program
 
 
+@cython.final
+@cython.auto_pickle(False)
 cdef class Linkage:
     """The host calls of one linker at one moment."""
 
@@ -33,7 +37,7 @@ cdef class Linkage:
         """Bind a Python callable, or None for a deferred call.
 
         Raises:
-            ValueError: The number is bound already.
+            LinkError: The number is bound already.
         """
         self.table.add_deferred(number, name or f"{number:#x}")
         self.functions.append(func)
@@ -43,7 +47,8 @@ cdef class Linkage:
         """Bind a C function.
 
         Raises:
-            ValueError: The number is bound already, or the capsule holds no host function.
+            LinkError: The number is bound already.
+            ValueError: The capsule holds no host function.
         """
         if not PyCapsule_IsValid(capsule, "rvcore.HostFn"):
             raise ValueError("expected a capsule named rvcore.HostFn")
@@ -57,6 +62,8 @@ cdef class Linkage:
         self.table.know(names)
 
 
+@cython.final
+@cython.auto_pickle(False)
 cdef class Memory:
     """A guest's memory as its host sees it: the same rights, and every write in the dirty log."""
 
@@ -70,23 +77,30 @@ cdef class Memory:
         """Bytes of the address space."""
         return self.store.linked().program.memory_size
 
-    def read(self, Store store, uint64_t start, uint64_t stop):
+    def read(self, Store store not None, start, stop):
         """Return the bytes [start, stop).
 
         Raises:
-            ValueError: The guest itself could not read them, or the store is closed.
+            ValueError: The guest itself could not read them, or the store is another one, closed or running.
         """
-        return self.store.linked().read(start, stop)
+        return self.machine(store).read(start, stop)
 
-    def write(self, Store store, data, uint64_t start):
+    def write(self, Store store not None, data, start):
         """Write bytes at `start`.
 
         Raises:
-            ValueError: The guest itself could not write them, or the store is closed.
+            ValueError: The guest itself could not write them, or the store is another one, closed or running.
         """
-        self.store.linked().write(data, start)
+        self.machine(store).write(data, start)
+
+    cdef Machine machine(self, Store store):
+        if store is not self.store:
+            raise ValueError("the memory belongs to another store")
+        return store.linked()
 
 
+@cython.final
+@cython.auto_pickle(False)
 cdef class Store:
     """Memory, fuel and host data of one instance."""
 
@@ -113,8 +127,11 @@ cdef class Store:
         self.linkage = linkage
 
     cdef Machine linked(self):
+        """Return the machine, to the thread that may touch it."""
         if self.closed:
             raise ValueError("store is closed")
+        if self.runner != 0 and self.runner != <long>PyThread_get_thread_ident():
+            raise ValueError("store is in use by another thread")
         if self._machine is None:
             raise ValueError("the store has no instance yet")
         return self._machine
@@ -140,7 +157,7 @@ cdef class Store:
         self.fuel = UNLIMITED if fuel is None else min(fuel, UNLIMITED)
 
     def interrupt(self):
-        """Stop the run within about 50,000 instructions; may be called from any thread."""
+        """Stop the run within about 10,000 instructions; may be called from any thread."""
         cdef Machine machine = self._machine
         if machine is not None:
             machine.interrupt()
@@ -163,13 +180,13 @@ cdef class Store:
         return self.linked().dirty_ranges()
 
     def close(self):
-        """Give the memory back. A run in another thread is an error.
+        """Give the memory back.
 
         Raises:
-            ValueError: A run is going on.
+            ValueError: A run is going on, in another thread or in the one that serves its host call.
         """
-        if self.busy:
-            raise ValueError("store is in use")
+        if self.runner != 0:
+            raise ValueError("store is in use: close it when its run has ended")
         if self._machine is not None:
             self._machine.leave()
         self._machine = None
