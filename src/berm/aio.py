@@ -103,7 +103,7 @@ async def drive(invocation: Invocation, *, limiter: anyio.CapacityLimiter | None
 
 
 class _Tasks:
-    """The task group of one guest, `call.tasks`: what it starts there ends with that guest."""
+    """The task group of a guest that another one called: what it starts there ends with that guest."""
 
     def __init__(self) -> None:
         self.ended = anyio.Event()
@@ -127,7 +127,7 @@ class _Driver:
     def __init__(self, invocation: Invocation, limiter: anyio.CapacityLimiter | None) -> None:
         self.invocation = invocation
         self.limiter = limiter
-        self.tasks: dict[int, _Tasks] = {}  # by invocation id, since harnesses that call each other nest
+        self.tasks: dict[int, _Tasks] = {}  # of callees, by invocation id
 
     async def until_awaited(self) -> Done | Failed | HostCall:
         """Go on until there is an outcome, or a capability that has to be awaited."""
@@ -164,11 +164,14 @@ class _Driver:
         return outcome
 
     async def tasks_of(self, root: TaskGroup, step: HostCall) -> TaskGroup:
-        tasks = self.tasks.get(step.call.invocation_id)
-        if tasks is None:
-            tasks = self.tasks[step.call.invocation_id] = _Tasks()
-            await root.start(tasks.hold)
-        return tasks.group
+        """Return the group that is `call.tasks`: the root for the outermost guest, one of its own for a callee."""
+        own = step.call.invocation_id
+        if own == self.invocation.running_ids[0]:
+            return root
+        if own not in self.tasks:
+            self.tasks[own] = _Tasks()
+            await root.start(self.tasks[own].hold)
+        return self.tasks[own].group
 
     async def end_tasks(self) -> None:
         """End what guests that have returned to their callers left running."""
