@@ -96,7 +96,7 @@ def _checked(found: int | tuple[int, int] | None, n: int) -> None:
 
 def measure(*, quick: bool) -> Report:
     """Time a call of every kind."""
-    scale, rounds = (100, 1) if quick else (1, 7)
+    scale, rounds = (50, 5) if quick else (1, 7)
     loops: dict[str, tuple[Loop, int]] = {
         name: (loop, (500_000 if "capability" in name else 10_000_000) // scale)
         for name, loop in berm_loops().items()

@@ -28,7 +28,7 @@ def measure(*, quick: bool) -> Report:
     Raises:
         DisagreementError: checksums or instruction counts differ.
     """
-    target_s, rounds = (0.02, 1) if quick else (0.4, 7)
+    target_s, rounds = (0.02, 3) if quick else (0.4, 7)
     mips: dict[str, list[float]] = {name: [] for name in kernel_engines()}
     report = Report("How fast does a guest compute?", "")
     counts = []

@@ -74,7 +74,7 @@ def sections(data: bytes) -> tuple[int, int]:
 
 def measure(*, quick: bool) -> Report:
     """Time first and second loads of one program."""
-    rounds = 2 if quick else 15
+    rounds = 5 if quick else 15
     data = build_everything(Target.RISCV).read_bytes()
     loads: dict[str, Load] = {"rvcore": rvcore_load(data), "berm": berm_load(data)}
     symbols, relocations = sections(data)
