@@ -121,7 +121,7 @@ _list = _leaf("a list", lambda value: isinstance(value, list))
 _anchor = _text("an anchor", r"[A-Za-z_][-A-Za-z0-9._]*\Z")
 
 _COMMON: dict[str, Check] = {
-    **dict.fromkeys(("$schema", "$ref", "$comment", "title", "description", "pattern", "format"), _string),
+    **dict.fromkeys(("$schema", "$ref", "title", "description", "pattern", "format"), _string),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"), _number),
     **dict.fromkeys(("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties"), _count),
     **dict.fromkeys(("contains", "additionalProperties", "propertyNames", "not"), _schema),
@@ -139,7 +139,7 @@ _DRAFT_6 = {**_COMMON, "items": _schema_or(_schemas), "additionalItems": _schema
 _DRAFT_7 = {
     **_DRAFT_6,
     **dict.fromkeys(("if", "then", "else"), _schema),
-    **dict.fromkeys(("contentEncoding", "contentMediaType"), _string),
+    **dict.fromkeys(("contentEncoding", "contentMediaType", "$comment"), _string),
     "readOnly": _boolean,
 }
 _DRAFT_2019 = {
