@@ -46,8 +46,10 @@ BERM_TOOL(crash, "Read address 8.", optional(integer, dummy, "nothing"))
 static int64_t __attribute__((noinline)) square_sum(int64_t n)
 {
     int64_t sum = 0;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         sum += i * i;
+        __asm__ volatile("" : "+r"(sum)); // else the compiler knows the formula
+    }
     return sum;
 }
 

@@ -35,6 +35,7 @@ _COMMON = (
     "-fno-asynchronous-unwind-tables",
     "-fno-ident",
     "-fvisibility=hidden",
+    "-UNDEBUG",  # zig defines it when it optimizes
 )
 _CXX = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-std=gnu++20")
 _C = ("-std=gnu17",)

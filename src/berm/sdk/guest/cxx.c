@@ -14,8 +14,10 @@ void operator_delete(void *memory) __asm__("_ZdlPv");
 void operator_delete_array(void *memory) __asm__("_ZdaPv");
 void operator_delete_sized(void *memory, size_t n) __asm__("_ZdlPvm");
 void operator_delete_array_sized(void *memory, size_t n) __asm__("_ZdaPvm");
-void operator_delete_aligned(void *memory, size_t n, size_t alignment) __asm__("_ZdlPvmSt11align_val_t");
-void operator_delete_array_aligned(void *memory, size_t n, size_t a) __asm__("_ZdaPvmSt11align_val_t");
+void operator_delete_aligned(void *memory, size_t alignment) __asm__("_ZdlPvSt11align_val_t");
+void operator_delete_array_aligned(void *memory, size_t alignment) __asm__("_ZdaPvSt11align_val_t");
+void operator_delete_both(void *memory, size_t n, size_t alignment) __asm__("_ZdlPvmSt11align_val_t");
+void operator_delete_array_both(void *memory, size_t n, size_t alignment) __asm__("_ZdaPvmSt11align_val_t");
 
 int __cxa_atexit(void (*destroy)(void *), void *object, void *dso)
 {
@@ -73,13 +75,25 @@ void operator_delete_array_sized(void *memory, size_t n)
     berm_free(memory);
 }
 
-void operator_delete_aligned(void *memory, size_t n, size_t alignment)
+void operator_delete_aligned(void *memory, size_t alignment)
+{
+    (void)alignment;
+    berm_free(memory);
+}
+
+void operator_delete_array_aligned(void *memory, size_t alignment)
+{
+    (void)alignment;
+    berm_free(memory);
+}
+
+void operator_delete_both(void *memory, size_t n, size_t alignment)
 {
     (void)n, (void)alignment;
     berm_free(memory);
 }
 
-void operator_delete_array_aligned(void *memory, size_t n, size_t alignment)
+void operator_delete_array_both(void *memory, size_t n, size_t alignment)
 {
     (void)n, (void)alignment;
     berm_free(memory);
