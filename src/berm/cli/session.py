@@ -40,8 +40,11 @@ class Session:
         Raises:
             rvcore.Error: no such tool.
         """
+        from rvcore._recorder import Recorder
+
         invocation = self._start(args, raw=True)
-        recorder = invocation.record(max_events=max_events)
+        machine = invocation.machine
+        recorder = machine.hook = Recorder(machine.program, max_events=max_events)
         return recorder, self._drive(invocation)
 
     def _start(self, args: argparse.Namespace, *, raw: bool) -> "Invocation":
