@@ -6,13 +6,16 @@ import socket
 import ssl
 import threading
 
+NOTHING = b"HTTP/1.1 204 No Content\r\n\r\n"
+
 
 class Request:
     """What arrived."""
 
     def __init__(self, head, body):
         self.line, *lines = head.decode("latin-1").split("\r\n")
-        self.headers = [tuple(line.split(": ", 1)) for line in lines]
+        pairs = (line.split(":", 1) for line in lines)
+        self.headers = [(name, value.strip(" ")) for name, value in pairs]
         self.body = body
 
     def all(self, name):
@@ -22,7 +25,7 @@ class Request:
 class Server:
     """Accepts on a free port; `answer` is bytes, or a function over (connection, request)."""
 
-    def __init__(self, answer=b"HTTP/1.1 204 No Content\r\n\r\n", *, host="127.0.0.1", tls=None, answers_at_once=b""):
+    def __init__(self, answer=NOTHING, *, host="127.0.0.1", tls=None, answers_at_once=b""):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.listener = socket.create_server((host, 0), family=family)
         self.port = self.listener.getsockname()[1]

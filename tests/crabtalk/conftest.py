@@ -2,13 +2,13 @@
 
 import dataclasses
 import itertools
-from pathlib import Path
 from types import SimpleNamespace
 
 import anyio
 import pytest
 
 from berm.wire import pack_fields, unpack_fields
+from descriptors import open_descriptors
 
 IDS = itertools.count(1)
 
@@ -65,16 +65,12 @@ def wire():
     return SimpleNamespace(pack=pack_fields, unpack=unpack_fields)
 
 
-def descriptors():
-    return {path.name for path in Path("/dev/fd").iterdir()}
-
-
 @pytest.fixture
 def no_leaked_descriptors():
     """Fail a test that leaves a descriptor open."""
-    before = descriptors()
+    before = open_descriptors()
     yield
-    assert descriptors() - before == set()
+    assert {fd: what for fd, what in open_descriptors().items() if fd not in before} == {}
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ from crabtalk.capabilities._beneath import Root
 from crabtalk.capabilities._failure import Failure
 from crabtalk.capabilities._process import HeadAndTail
 from crabtalk.capabilities.commands import Commands, commands, isolation_level
+from descriptors import open_descriptors
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
@@ -450,11 +451,8 @@ async def test_commands_run_side_by_side(bound):
 
 
 async def test_no_descriptor_is_leaked(bound, marker):
-    def descriptors():
-        return len(list(Path("/dev/fd").iterdir()))
-
     await bound.run("true", "", (), 30)
-    before = descriptors()
+    before = open_descriptors()
     for limit_s, command in ((30, "echo"), (0.1, f"sleep {marker.seconds}"), (30, "sleep 0.1 & exit 1")):
         await bound.run(command, "", (), limit_s)
     with anyio.move_on_after(0.05):
@@ -463,7 +461,7 @@ async def test_no_descriptor_is_leaked(bound, marker):
         await bound.run("true", "missing", (), 30)
     with pytest.raises(Failure):
         await bound.run("true", "", [("A", "x" * 140_000)], 30)
-    assert descriptors() == before
+    assert open_descriptors() == before
 
 
 async def test_a_process_that_cannot_be_started_is_an_error(bound, monkeypatch):

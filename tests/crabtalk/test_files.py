@@ -16,6 +16,7 @@ from crabtalk.capabilities import files as module
 from crabtalk.capabilities._beneath import Root
 from crabtalk.capabilities._failure import Failure
 from crabtalk.capabilities.files import Files, files
+from descriptors import open_descriptors
 
 FOREVER = float("inf")
 pytestmark = pytest.mark.usefixtures("no_leaked_descriptors")
@@ -23,10 +24,6 @@ pytestmark = pytest.mark.usefixtures("no_leaked_descriptors")
 
 def names(directory):
     return sorted(path.name for path in directory.iterdir())
-
-
-def count_descriptors():
-    return len(names(Path("/dev/fd")))
 
 
 @pytest.fixture
@@ -497,8 +494,8 @@ def test_the_home_is_neither_read_listed_written_nor_removed(fs, root, monkeypat
 
 
 def test_the_root_handle_is_given_back_with_the_capabilities(root):
-    before = count_descriptors()
+    before = len(open_descriptors())
     made = files(root)
-    assert count_descriptors() == before + 1
+    assert len(open_descriptors()) == before + 1
     del made
-    assert count_descriptors() == before
+    assert len(open_descriptors()) == before

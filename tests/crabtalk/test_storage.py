@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +15,7 @@ from berm.errors import Refused
 from crabtalk.capabilities._failure import Failure
 from crabtalk.capabilities._keyvalue import ENTRY_BYTES, KeyValueFile, MemoryKeyValue, StorageError
 from crabtalk.capabilities.storage import storage
+from descriptors import open_descriptors
 
 BIG = 1 << 30
 
@@ -252,23 +252,33 @@ def test_a_failed_write_changes_nothing(file):
 
 
 WRITER = """
-import sys
+import sys, time
 from crabtalk.capabilities._keyvalue import KeyValueFile
 with KeyValueFile(sys.argv[1]) as file:
     store = file.namespace(sys.argv[2])
     for i in range(100_000):
         store.set(b"count", b"%d" % i, 1 << 30)
         print(i, flush=True)
+        time.sleep(float(sys.argv[3]))
 """
 
 
-def start_writer(path, owner):
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), owner], stdout=subprocess.PIPE, env={**os.environ}
-    )
+@pytest.fixture
+def start_writer():
+    started = []
+
+    def start_writer(path, owner, pause_s=0.0):
+        program = [sys.executable, "-c", WRITER, str(path), owner, str(pause_s)]
+        started.append(subprocess.Popen(program, stdout=subprocess.PIPE))
+        return started[-1]
+
+    yield start_writer
+    for writer in started:
+        writer.kill()
+        writer.communicate()
 
 
-def test_what_was_acknowledged_survives_a_kill(tmp_path):
+def test_what_was_acknowledged_survives_a_kill(tmp_path, start_writer):
     path = tmp_path / "store"
     for lines in (1, 7, 30):
         writer = start_writer(path, "a")
@@ -283,28 +293,22 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path):
             assert file.rows("PRAGMA integrity_check") == [("ok",)]
 
 
-def test_two_processes_share_a_file(tmp_path):
+def test_two_processes_share_a_file(tmp_path, start_writer):
     path = tmp_path / "store"
     KeyValueFile(path).close()
-    writers = [start_writer(path, owner) for owner in ("a", "b")]
+    writers = [start_writer(path, owner, 0.001) for owner in ("a", "b")]
     for writer in writers:
         for i in range(40):
             assert int(writer.stdout.readline()) == i
-    for writer in writers:
-        writer.kill()
-        writer.communicate()
     with KeyValueFile(path) as file:
         for owner in ("a", "b"):
             assert int(file.namespace(owner).get(b"count")) >= 39
 
 
 def test_the_file_is_closed_with_its_last_user(tmp_path, bind):
-    def descriptors():
-        return len(list(Path("/dev/fd").iterdir()))
-
-    before = descriptors()
+    before = open_descriptors()
     kv = bind(storage(KeyValueFile(tmp_path / "store").namespace("a"), BIG))
     kv("berm.set", "k", b"v")
-    assert descriptors() > before
+    assert len(open_descriptors()) > len(before)
     del kv
-    assert descriptors() == before
+    assert open_descriptors() == before

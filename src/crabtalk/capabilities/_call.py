@@ -4,7 +4,10 @@ The driver of an invocation hands it over; berm's own object has more, and these
 """
 
 import time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
 
 
 class Call(Protocol):
@@ -17,6 +20,10 @@ class Call(Protocol):
     @property
     def invocation_id(self) -> object:
         """Tells this invocation from every other one alive."""
+
+    @property
+    def tasks(self) -> "TaskGroup | None":
+        """Runs what goes on between two calls of this invocation, and ends with it."""
 
 
 def deadline_of(call: Call) -> float:
