@@ -127,13 +127,14 @@ def build_image(
     memory: bytes,
     registers: Sequence[int] = (0,) * 32,
     layout: Layout = LOW,
-    targets: Sequence[int] = (),
+    targets: Sequence[int] | None = None,
 ) -> bytes:
     """Build the ELF image with the prologues, the register table and the program.
 
-    `targets` and the prologues are legal indirect targets where control-flow checks are on.
+    With `targets`, these and the prologues are legal indirect targets; the loader then also looks for foreign
+    instructions from there.
     """
-    named = [layout.base + _ENTER, layout.base + _ENTER_AT, *targets]
+    named = [] if targets is None else [layout.base + _ENTER, layout.base + _ENTER_AT, *targets]
     table = struct.pack("<32Q", *(value & MASK for value in registers))
     return build_elf(
         _prologue(layout) + whole_pages(code),
@@ -162,7 +163,7 @@ class RvcoreRun:
         cfi = targets is not None
         config = rvcore.Config(cfi=cfi, memory_size=layout.memory_size, stack_size=64 << 10)
         self.engine = rvcore.Engine(config)
-        image = build_image(code, memory, registers, layout, targets or ())
+        image = build_image(code, memory, registers, layout, targets)
         module = rvcore.Module(self.engine, image)
         self.store = rvcore.Store(self.engine)
         self.instance = rvcore.Linker(self.engine).instantiate(self.store, module)

@@ -1,8 +1,8 @@
 """Loads, stores and atomics of every width at the edges of what a guest may touch.
 
-Next to each other lie: text and rodata (read-only), data and heap (read-write), the guard (nothing), the stack,
-and the end of memory. An access that is partly on the wrong side is a fault that names its first byte, and a
-store that faults has written nothing.
+Next to each other lie: text and rodata (read-only), data and heap (read-write), the guard (nothing), the
+stack, and the end of memory. An access that is partly on the wrong side is a fault that names its first byte,
+and a store that faults has written nothing.
 """
 
 from __future__ import annotations
