@@ -1,12 +1,16 @@
 """The command's frame: help, usage errors, what is imported when."""
 
+import hashlib
+import json
 import subprocess
 import sys
 
 import pytest
 
+from asm import asm
 from berm import cli
 from berm.cli import exits
+from elfs import build_elf
 
 COMMANDS = sorted(cli.COMMANDS)
 # Heavy, and not needed to say what a command takes.
@@ -121,3 +125,74 @@ def test_a_file_that_is_no_image_is_one_sentence(tmp_path):
     assert (done.returncode, done.stdout) == (exits.HOST_ERROR, "")
     assert done.stderr.startswith("berm: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_inspecting_runs_and_grants_nothing(cli_image):
+    """No machine is made and no capability is loaded; the image's wishes are shown and not acted on."""
+    program = (
+        "import sys, rvcore._machine, berm.cli\n"
+        "status = berm.cli.main(sys.argv[1:])\n"
+        "print(rvcore._machine.live_machines(), 'crabtalk' in sys.modules, file=sys.stderr)\n"
+        "sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "inspect", str(cli_image)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (exits.DONE, "0 False\n")
+    assert "wishes    berm.fs.read (" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_inspect_as_json_has_everything(cli_image):
+    facts = json.loads(berm("inspect", str(cli_image), "--json").stdout)
+    assert facts["sha256"] == hashlib.sha256(cli_image.read_bytes()).hexdigest()
+    assert facts["file_bytes"] == cli_image.stat().st_size
+    assert facts["tools"][0] == {
+        "name": "say",
+        "description": "Say a text back.",
+        "parameters": {
+            "type": "object",
+            "properties": {"text": {"type": "string", "description": "what to say"}},
+            "required": ["text"],
+            "additionalProperties": False,
+        },
+    }
+    assert facts["usage"] == "For tests.\x1b[2J"
+    assert facts["capabilities"] == ["berm.fs.read"]
+    assert "berm_tool_say" in facts["exports"]
+
+
+def test_inspect_reads_what_could_not_run(tmp_path):
+    """An image without relocations is shown, and what it lacks is said."""
+    manifest = {
+        "abi_version": 0,
+        "tools": [{"name": "t", "description": "d", "parameters": {"type": "object"}}],
+    }
+    image = build_elf(
+        asm("ret"),
+        symbols={"berm_tool_t": (0x10000, 4)},
+        relocations=None,
+        manifest=json.dumps({"abi_version": 0, "tools": [tool]}).encode(),
+    )
+    (tmp_path / "bare.elf").write_bytes(image)
+    done = berm("inspect", "bare.elf", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (exits.DONE, "")
+    assert "without --emit-relocs" in done.stdout
+
+
+def test_disasm_shows_one_function_or_all(cli_image):
+    one = berm("disasm", str(cli_image), "square_sum").stdout.splitlines()
+    assert one[:2] == ["", "square_sum:"]
+    assert one[-1].endswith("8082      ret")
+    everything = berm("disasm", str(cli_image)).stdout
+    assert "\n".join(one) in everything
+
+
+def test_disasm_of_no_function_suggests_one(cli_image):
+    done = berm("disasm", str(cli_image), "square_sun")
+    assert done.returncode == exits.HOST_ERROR
+    assert done.stderr == "berm: the image has no function square_sun, there is square_sum\n"

@@ -106,7 +106,8 @@ def _command_name(arguments: list[str]) -> str:
     if args.version:
         from importlib.metadata import version
 
-        parser.exit(exits.DONE, f"berm {version('crabtalk')}\n")
+        print(f"berm {version('crabtalk')}")
+        parser.exit(exits.DONE)
     if args.command is None:
         parser.error("a command is missing")
     if args.command not in COMMANDS:
