@@ -168,10 +168,7 @@ def test_inspect_as_json_has_everything(cli_image):
 
 def test_inspect_reads_what_could_not_run(tmp_path):
     """An image without relocations is shown, and what it lacks is said."""
-    manifest = {
-        "abi_version": 0,
-        "tools": [{"name": "t", "description": "d", "parameters": {"type": "object"}}],
-    }
+    tool = {"name": "t", "description": "d", "parameters": {"type": "object"}}
     image = build_elf(
         asm("ret"),
         symbols={"berm_tool_t": (0x10000, 4)},
