@@ -65,3 +65,9 @@ BERM_TOOL(relay, "Call `say` of the harness `peer`.", required(string, text, "wh
 {
     berm_put(out, berm_call(BERM_STR("peer"), BERM_STR("blob"), args->text));
 }
+
+BERM_TOOL(consult, "Ask the capability `test.oracle`.", required(string, question, "what to ask"))
+{
+    berm_str fields[] = {args->question};
+    berm_put(out, berm_must(berm_capability("test.oracle", fields, 1)));
+}

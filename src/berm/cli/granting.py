@@ -29,9 +29,6 @@ DESCRIBED = {
 def add_grants(parser: argparse.ArgumentParser) -> None:
     """Declare one option for each capability that is installed, and --call."""
     group = parser.add_argument_group("capabilities (what is not given is absent)")
-    for name in {**DESCRIBED, **offered()}:
-        metavar, text = DESCRIBED.get(name, ("VALUE", f"the capability {name!r} of an installed package"))
-        group.add_argument(f"--{name}", dest=f"grant_{name}", metavar=metavar, action="append", help=text)
     group.add_argument(
         "--call",
         metavar="NAME=IMAGE",
@@ -40,6 +37,14 @@ def add_grants(parser: argparse.ArgumentParser) -> None:
         type=_named_image,
         help="let the tool call the tools of IMAGE as NAME (again for more)",
     )
+    for name in {**DESCRIBED, **offered()}:
+        metavar, text = DESCRIBED.get(name, ("VALUE", "a capability of another installed package"))
+        try:
+            group.add_argument(f"--{name}", dest=f"grant_{name}", metavar=metavar, action="append", help=text)
+        except argparse.ArgumentError as error:
+            raise CommandError(
+                f"an installed package offers the capability {name}, which is an option already"
+            ) from error
 
 
 def offered() -> dict[str, EntryPoint]:
@@ -68,7 +73,7 @@ def _make(name: str, values: list[str], points: dict[str, EntryPoint]) -> "Itera
     try:
         return tuple(points[name].load()(values))
     except (ValueError, OSError) as error:
-        raise CommandError(f"--{name} {' '.join(values)}: {error}") from error
+        raise CommandError(f"--{name}: {error}") from error
 
 
 def _named_image(text: str) -> tuple[str, Path]:
