@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from berm.errors import Refused
+from berm import Refused
 from crabtalk.capabilities import _beneath
 from crabtalk.capabilities._beneath import Root, explained
 from crabtalk.capabilities._failure import Failure

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from berm.errors import Refused
+from berm import Refused
 from crabtalk.capabilities import clock as module
 from crabtalk.capabilities._failure import Failure
 from crabtalk.capabilities.clock import clock, find_zone

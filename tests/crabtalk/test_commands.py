@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from berm.errors import Refused
+from berm import Refused
 from crabtalk.capabilities import _process, _supervisor
 from crabtalk.capabilities import commands as module
 from crabtalk.capabilities._beneath import Root

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from berm.errors import Refused
+from berm import Refused
 from crabtalk.capabilities import files as module
 from crabtalk.capabilities._beneath import Root
 from crabtalk.capabilities._failure import Failure

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from berm.errors import Refused
+from berm import Refused
 from crabtalk.capabilities._failure import Failure
 from crabtalk.capabilities._hosts import Hosts, Origin, is_public, parse_entry, parse_url
 

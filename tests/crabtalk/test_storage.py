@@ -11,7 +11,8 @@ import threading
 
 import pytest
 
-from berm.errors import Refused
+from berm import Refused
+from crabtalk.capabilities import storage as module
 from crabtalk.capabilities._failure import Failure
 from crabtalk.capabilities._keyvalue import ENTRY_BYTES, KeyValueFile, MemoryKeyValue, StorageError
 from crabtalk.capabilities.storage import storage
@@ -76,19 +77,21 @@ def test_the_bounds_are_exact(kv, wire):
     assert kv("berm.get", "k") == b""
 
 
-def test_keys_come_in_pages_of_a_thousand(kv):
-    for i in range(2500):
+def test_keys_come_in_pages(kv, monkeypatch):
+    assert module.PAGE_KEYS == 1000
+    monkeypatch.setattr(module, "PAGE_KEYS", 10)
+    for i in range(25):
         kv("berm.set", f"p/{i:05}", b"")
     kv("berm.set", "q", b"")
     kv("berm.set", "o", b"")
     seen, cursor = [], ""
     while page := json.loads(kv("berm.kv.keys", "p/", cursor)):
-        assert len(page) == min(1000, 2500 - len(seen))
+        assert len(page) == min(10, 25 - len(seen))
         seen += page
         cursor = page[-1]
-    assert seen == [f"p/{i:05}" for i in range(2500)]
+    assert seen == [f"p/{i:05}" for i in range(25)]
     assert json.loads(kv("berm.kv.keys", "q", "")) == ["q"]
-    assert len(json.loads(kv("berm.kv.keys", "", "p/02400"))) == 100
+    assert json.loads(kv("berm.kv.keys", "", "p/00024")) == ["q"]
 
 
 @pytest.mark.parametrize("prefix", ["", "a", "a\0", "%", "_", "ÿ", "\U0010ffff", "'; DROP TABLE entry; --"])
@@ -146,7 +149,7 @@ def test_threads_cannot_pass_the_quota_together(store):
     def write(thread):
         stored.extend(store.set(b"%d%02d" % (thread, i), b"", quota) for i in range(25))
 
-    threads = [threading.Thread(target=write, args=(i,)) for i in range(8)]
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -230,6 +233,7 @@ def test_a_damaged_file_is_an_error_for_the_guest(tmp_path, bind):
         for i in range(50):
             file.namespace("a").set(b"%d" % i, b"x" * 1000, BIG)
     raw = bytearray(path.read_bytes())
+    assert len(raw) > 40_000
     raw[4096:] = os.urandom(len(raw) - 4096)
     path.write_bytes(raw)
     with KeyValueFile(path) as file, pytest.raises(Failure, match="storage does not work"):
@@ -275,7 +279,8 @@ def start_writer():
     yield start_writer
     for writer in started:
         writer.kill()
-        writer.communicate()
+        writer.wait()
+        writer.stdout.close()
 
 
 def test_what_was_acknowledged_survives_a_kill(tmp_path, start_writer):
@@ -312,3 +317,23 @@ def test_the_file_is_closed_with_its_last_user(tmp_path, bind):
     assert len(open_descriptors()) > len(before)
     del kv
     assert open_descriptors() == before
+
+
+def test_a_new_file_can_be_opened_by_many_at_once(tmp_path):
+    failures = []
+
+    def open_and_write(i):
+        try:
+            with KeyValueFile(tmp_path / "store") as file:
+                file.namespace("a").set(b"%d" % i, b"", BIG)
+        except (ValueError, StorageError) as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=open_and_write, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    with KeyValueFile(tmp_path / "store") as file:
+        assert len(file.namespace("a").keys(b"", b"", 10)) == 4

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from berm.errors import Refused
+from berm import Refused
 from crabtalk.capabilities._failure import Failure
 
 MAX_PATH_BYTES: Final = 4095  # PATH_MAX of Linux without its NUL

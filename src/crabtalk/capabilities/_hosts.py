@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from berm.errors import Refused
+from berm import Refused
 from crabtalk.capabilities._failure import Failure
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

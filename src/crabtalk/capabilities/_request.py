@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from berm.errors import Refused
+from berm import Refused
 from crabtalk.capabilities._failure import Failure
 from crabtalk.capabilities._hosts import Origin, Url
 

@@ -20,9 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from berm.binding import Capability
-from berm.errors import Refused
-from berm.framing import capability
+from berm import Capability, Refused, capability
 from crabtalk.capabilities._call import Call
 from crabtalk.capabilities._failure import Failure
 

@@ -23,8 +23,7 @@ from typing import Final
 
 import anyio.to_thread
 
-from berm.binding import Capability
-from berm.framing import capability
+from berm import Capability, capability
 from crabtalk.capabilities import _supervisor
 from crabtalk.capabilities._beneath import Root, explained
 from crabtalk.capabilities._call import Call

@@ -18,9 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypedDict
 
-from berm.binding import Capability
-from berm.errors import Refused
-from berm.framing import capability
+from berm import Capability, Refused, capability
 from crabtalk.capabilities._beneath import Place, Root, explained
 from crabtalk.capabilities._call import Call, deadline_of
 from crabtalk.capabilities._failure import Failure

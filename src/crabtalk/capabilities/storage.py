@@ -10,9 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from berm.binding import Capability
-from berm.errors import Refused
-from berm.framing import capability
+from berm import Capability, Refused, capability
 from crabtalk.capabilities._call import Call
 from crabtalk.capabilities._failure import Failure
 from crabtalk.capabilities._keyvalue import KeyValue, KeyValueFile, MemoryKeyValue, StorageError

@@ -14,9 +14,7 @@ from typing import Final
 import anyio
 import anyio.abc
 
-from berm.binding import Capability
-from berm.errors import Refused
-from berm.framing import capability
+from berm import Capability, Refused, capability
 from crabtalk.capabilities._call import Call
 from crabtalk.capabilities._failure import Failure
 from crabtalk.capabilities._hosts import Hosts, parse_url
