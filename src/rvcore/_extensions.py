@@ -261,6 +261,8 @@ def _op(word: int) -> Foreign | None:
 def _op_32(word: int) -> Foreign | None:
     if word >> 20 == 0x080 and _kind(word) == 4:  # packw of x0
         return _with_operands(("zext.h", "Zbb"), word, None)
+    if word >> 20 == 0x080 and _kind(word) == 0:  # add.uw of x0
+        return _with_operands(("zext.w", "Zba"), word, None)
     return _with_operands(_OP_32.get((word >> 25, _kind(word))), word, _X[_rs2(word)])
 
 

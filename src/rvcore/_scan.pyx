@@ -106,7 +106,9 @@ cdef bint is_atomic(uint32_t word) noexcept nogil:
     cdef uint32_t group = word >> 27
     if bits(word, 14, 12) != 2 and bits(word, 14, 12) != 3:
         return False
-    return group <= 4 or group == 8 or group == 12 or (group & 3 == 0)
+    if group == 2:
+        return bits(word, 24, 20) == 0                   # lr
+    return group == 1 or group == 3 or group & 3 == 0
 
 
 cdef Flow flow_of_word(uint32_t word) noexcept nogil:
