@@ -79,10 +79,12 @@ BERM_TOOL(kv, "Storage.", required(integer, count, "how many keys"))
         ordered = ordered && berm_compare(last, keys.key) < 0;
         last = keys.key;
     }
-    berm_printf(out, "%zu %d %d ", seen, ordered, berm_kv_get(BERM_STR("key/00000"), &value) && value.len == 0);
+    bool empty = berm_kv_get(BERM_STR("key/00000"), &value) && value.len == 0;
+    berm_printf(out, "%zu %d %d ", seen, ordered, empty);
     berm_printf(out, "%d ", berm_kv_get(BERM_STR("absent"), &value));
-    berm_printf(out, "%d%d %d", berm_kv_delete(BERM_STR("other")), berm_kv_delete(BERM_STR("other")),
-                berm_kv_get(BERM_STR("other"), &value));
+    berm_printf(out, "%d", berm_kv_delete(BERM_STR("other")));
+    berm_printf(out, "%d ", berm_kv_delete(BERM_STR("other")));
+    berm_printf(out, "%d", berm_kv_get(BERM_STR("other"), &value));
 }
 
 BERM_TOOL(call, "Another harness.", required(string, tool, "which of its tools"))

@@ -94,13 +94,13 @@ void berm_test_outcome(const char *file, int line, berm_outcome got, bool failed
 
 void berm_test_register(const char *name, void (*function)(void));
 
-#define BERM_TEST(name)                                                   \
-    static void berm_test_##name(void);                                   \
-    __attribute__((constructor)) static void berm_test_register_##name(void) \
-    {                                                                     \
-        berm_test_register(#name, berm_test_##name);                      \
-    }                                                                     \
-    static void berm_test_##name(void)
+#define BERM_TEST(name)                                                      \
+    static void berm_case_##name(void);                                      \
+    __attribute__((constructor)) static void berm_case_register_##name(void) \
+    {                                                                        \
+        berm_test_register(#name, berm_case_##name);                         \
+    }                                                                        \
+    static void berm_case_##name(void)
 
 BERM_END
 
