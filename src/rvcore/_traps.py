@@ -181,5 +181,5 @@ def _register_lines(registers: tuple[int, ...]) -> list[str]:
     if not registers:
         return []
     cells = [f"{name:>4} {value:#018x}" for name, value in zip(REGISTERS, registers, strict=False)]
-    rows = [cells[start : start + 4] for start in range(0, len(cells), 4)]
+    rows = [cells[start : start + 3] for start in range(0, len(cells), 3)]
     return ["registers:"] + ["  " + "  ".join(row) for row in rows]
