@@ -21,6 +21,9 @@ cdef class Code:
     cdef bint cfi
 
     cdef int grow(self) except -1
+    cdef int mark_hard(self, addresses) except -1
+    cdef int decode_everything(self) except -1
+    cdef int finish(self, targets, bint fuse) except -1
     cdef Op* append(self, uint64_t pc) except NULL
     cdef uint64_t find(self, uint64_t pc) noexcept nogil
     cdef int sweep(self, uint64_t start, const uint8_t* code, uint64_t size) except -1

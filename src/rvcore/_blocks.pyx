@@ -122,13 +122,14 @@ cdef class Code:
         cdef uint64_t offset = pc - self.start
         return self.map[offset >> 1] >> 2 if offset < self.size and not offset & 1 else 0
 
-    def mark_hard(self, addresses):
+    cdef int mark_hard(self, addresses) except -1:
         """Note addresses at which the sweep starts afresh."""
         cdef uint64_t address, offset
         for address in addresses:
             offset = address - self.start
             if offset < self.size and not offset & 1:
                 self.hard[offset >> 1] = 1
+        return 0
 
     cdef uint32_t decode_at(self, uint64_t pc, const uint8_t* code, uint64_t left, Op* op) noexcept nogil:
         """Decode one instruction; return its length. What is cut off or longer than 32 bits is illegal."""
@@ -174,7 +175,7 @@ cdef class Code:
         op.imm = <int32_t>distance
         return 0
 
-    def decode_everything(self):
+    cdef int decode_everything(self) except -1:
         """Give every even address of code an op: without CFI an indirect jump may land on any."""
         cdef uint64_t address, begin, end
         for begin, code in self.ranges:
@@ -182,6 +183,7 @@ cdef class Code:
             for address in range((begin + 1) & ~<uint64_t>1, end, 2):
                 if not self.find(address):
                     self.out_of_line(address)
+        return 0
 
     cdef int out_of_line(self, uint64_t pc) except -1:
         """Decode from `pc`, which the sweep passed over, until it meets known ops or cannot go on."""
@@ -231,7 +233,7 @@ cdef class Code:
         self.ops[index].imm = <int32_t>((<int64_t>at - <int64_t>index) * <int64_t>sizeof(Op))
         return 0
 
-    def finish(self, targets, bint fuse):
+    cdef int finish(self, targets, bint fuse) except -1:
         """Set the flags of the jump map, then choose handlers."""
         cdef uint64_t address, index
         with nogil:
@@ -255,6 +257,7 @@ cdef class Code:
         free(self.hard)
         self.hard = NULL
         self.ranges = self.starts = None
+        return 0
 
     cdef void mark_returns(self) noexcept nogil:
         """The instruction after anything that links is a return site."""

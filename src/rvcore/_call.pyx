@@ -12,6 +12,10 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t, uint64_t
 
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object value, int* overflow) except? -1
+    bint PyLong_CheckExact(object value)
+
 from rvcore._hart cimport (
     EXIT_DEADLINE, EXIT_HOST_CALL, EXIT_INTERRUPTED, EXIT_OUT_OF_FUEL, EXIT_RETURNED, EXIT_TRAP,
     UNLIMITED,
@@ -27,6 +31,8 @@ cdef enum:
     HELD_SLICE = 20000
     # Between two looks at Python's signals. Picked: about 10 ms.
     FREE_SLICE = 10000000
+    # Served host calls between two looks at signals. Picked: well under 1 ms.
+    SIGNAL_CALLS = 1024
 
 
 class ExitReason(enum.Enum):
@@ -53,6 +59,7 @@ class Exit:
 
 @cython.final
 @cython.auto_pickle(False)
+@cython.freelist(8)
 cdef class Caller:
     """The guest as a host function sees it; dead once the function returns."""
 
@@ -113,6 +120,12 @@ cdef uint64_t register(value) except? 0:
         TypeError: No integer.
         ValueError: It does not fit.
     """
+    cdef int overflow = 0
+    cdef long long small
+    if PyLong_CheckExact(value):
+        small = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0:
+            return <uint64_t>small
     if not isinstance(value, int):
         raise TypeError(f"expected an integer, got `{type(value).__name__}`")
     if not -(1 << 63) <= value < 1 << 64:
@@ -195,6 +208,7 @@ cdef class Call:
         cdef int reason
         cdef uint64_t before
         cdef bint first = True
+        cdef unsigned int served = 0
         while True:
             before = machine.hart.retired
             if first:
@@ -217,6 +231,11 @@ cdef class Call:
                 if func is None:
                     return self.deferred(machine)
                 self.serve(machine, func)
+                # The next stretch is likely as short: it keeps the GIL too, until one proves long.
+                first = True
+                served += 1
+                if served % SIGNAL_CALLS == 0:
+                    PyErr_CheckSignals()
             elif reason == EXIT_RETURNED:
                 self.ending = "it returned"
                 return Exit(ExitReason.RETURNED, values=(machine.hart.x[10], machine.hart.x[11]))

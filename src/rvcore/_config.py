@@ -25,7 +25,7 @@ class Config:
     fuel: int | None = None
     """Instructions a new store may run, None for no limit."""
     cfi: bool = True
-    """Whether indirect jumps and returns may land on legal targets only; off, relocations are not required."""
+    """Whether indirect jumps may land on legal targets only; off, relocations are not required."""
     pool_bytes: int = 64 * MIB
     """Resident bytes that free arenas may keep, all programs of the engine together."""
     pool_arenas: int = 256
@@ -39,7 +39,8 @@ class Config:
             raise ValueError(f"expected a power of two from 128 KiB to 4 GiB, got {size} - at `memory_size`")
         if stack % PAGE or not PAGE <= stack <= size // 2:
             raise ValueError(
-                f"expected whole pages of {PAGE} bytes, at most half of memory_size, got {stack} - at `stack_size`"
+                f"expected whole pages of {PAGE} bytes, at most half of memory_size, got {stack} "
+                "- at `stack_size`"
             )
         if self.fuel is not None and self.fuel < 0:
             raise ValueError(f"expected None or a count of instructions, got {self.fuel} - at `fuel`")

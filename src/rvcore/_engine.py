@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rvcore._config import Config
 from rvcore._elf import read_elf
@@ -107,7 +107,7 @@ class Engine:
         if self._closed:
             raise ValueError("engine is closed")
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> Self:
         self.check_open()
         return self
 

@@ -6,9 +6,10 @@ variants that differ in how they find the next op's rs1:
 
     f  forward: it is this op's result      k  keep: it is this op's rs1      l  load it from the registers
 
-Jumps double that: `b`ackward ones compare the budget, forward ones only move it. Fused pairs run two slots in
-one handler. Whatever is rare or fails (a fault, an atomic, a host call) leaves through `slow`, which steps once.
-With `trampoline=True` only steps are written: without tail calls the C stack would grow with every instruction.
+Jumps double that: `b`ackward ones compare the budget, forward ones only move it. Fused pairs run two slots
+in one handler. Whatever is rare or fails (a fault, an atomic, a host call) leaves through `slow`, which steps
+once. With `trampoline=True` only steps are written: without tail calls the C stack would grow with every
+instruction.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from libc.stdint cimport (
 
 from rvcore._arith cimport div32, div64, divu32, divu64, rem32, rem64, remu32, remu64
 from rvcore._hart cimport (
-    CALL_RING, EXIT_HOST_CALL, EXIT_PC, EXIT_RETURNED, EXIT_SLICE, EXIT_TRAP, HOST_DEFER, HOST_OK, MAP_RETURN, MAP_TARGET,
-    PAGE_BITS, PERM_DIRTY, PERM_NONE, PERM_OFFSET, TRAP_BAD_JUMP, TRAP_BAD_RETURN, TRAP_BREAKPOINT,
-    TRAP_FETCH_FAULT, TRAP_HOST_ERROR, TRAP_ILLEGAL_INSTRUCTION, TRAP_MISALIGNED_ATOMIC, TRAP_NONE,
-    TRAP_STORE_FAULT, TRAP_UNKNOWN_HOST_CALL, HandlerFn, Hart, HostEntry, Op, StepFn, pc_of, rv_mulh, rv_mulhsu,
-    rv_mulhu, unlikely,
+    CALL_RING, EXIT_HOST_CALL, EXIT_PC, EXIT_RETURNED, EXIT_SLICE, EXIT_TRAP, HOST_DEFER, HOST_OK, MAP_RETURN,
+    MAP_TARGET, PAGE_BITS, PERM_DIRTY, PERM_NONE, PERM_OFFSET, TRAP_BAD_JUMP, TRAP_BAD_RETURN,
+    TRAP_BREAKPOINT, TRAP_FETCH_FAULT, TRAP_HOST_ERROR, TRAP_ILLEGAL_INSTRUCTION, TRAP_MISALIGNED_ATOMIC,
+    TRAP_NONE, TRAP_STORE_FAULT, TRAP_UNKNOWN_HOST_CALL, HandlerFn, Hart, HostEntry, Op, StepFn, pc_of,
+    rv_mulh, rv_mulhsu, rv_mulhu, unlikely,
 )
 from rvcore._memory cimport load_slow, store_slow
 '''
@@ -101,14 +102,14 @@ def leave_slow(slot: int) -> str:
 
 
 def emit_value(body: Body, row: Instruction, slot: int) -> None:
-    """An op that computes r from registers and the immediate."""
+    """Compute r from registers and the immediate."""
     operands(body, row, slot)
     body.let(f"r{slot}", f"<uint64_t>({fill(row.statement, slot)})")
     body.add(f"h.x[ip[{slot}].rd] = r{slot}")
 
 
 def emit_load(body: Body, row: Instruction, slot: int) -> None:
-    """A load: one test for outside-or-misaligned, one for the page; anything odd goes slow."""
+    """Load: one test for outside-or-misaligned, one for the page; anything odd goes slow."""
     operands(body, row, slot)
     size = SIZES[row.statement]
     body.let(f"a{slot}", f"v{slot} + i{slot}")
@@ -122,7 +123,7 @@ def emit_load(body: Body, row: Instruction, slot: int) -> None:
 
 
 def emit_store(body: Body, row: Instruction, slot: int) -> None:
-    """A store: only a page that is in the dirty log already takes the fast way."""
+    """Store: only a page that is in the dirty log already takes the fast way."""
     operands(body, row, slot)
     size = SIZES[row.statement]
     body.let(f"a{slot}", f"v{slot} + i{slot}")
@@ -148,7 +149,7 @@ def goto(body: Body, slot: int, *, backward: bool, indent: str = "") -> None:
 
 
 def emit_jump(body: Body, row: Instruction, slot: int, *, backward: bool) -> None:
-    """A branch (which falls through to the caller's dispatch) or a direct jump."""
+    """Branch (and fall through to the caller's dispatch) or jump directly."""
     operands(body, row, slot)
     if row.kind == "branch":
         body.add(f"if {fill(row.statement, slot)}:")
@@ -160,7 +161,7 @@ def emit_jump(body: Body, row: Instruction, slot: int, *, backward: bool) -> Non
 
 
 def emit_indirect(body: Body, row: Instruction, slot: int) -> None:
-    """A jump through a register, checked against the jump map."""
+    """Jump through a register, checked against the jump map."""
     operands(body, row, slot)
     target = f"v{slot}" if row.kind == "ret" else f"v{slot} + i{slot}"
     body.let("g", f"({target}) & ~<uint64_t>1")
@@ -259,7 +260,7 @@ def handlers_of(rows: tuple[Instruction, ...], link: str) -> list[tuple[str, int
 
 
 def step_load(row: Instruction) -> list[str]:
-    """Steps of loads."""
+    """Return the step of a load."""
     return [
         f"cdef {row.statement} value",
         f"if load_slow(h, h.x[ip.rs1] + <uint64_t><int64_t>ip.imm, &value, {SIZES[row.statement]}) != 0:",
@@ -270,7 +271,7 @@ def step_load(row: Instruction) -> list[str]:
 
 
 def step_store(row: Instruction) -> list[str]:
-    """Steps of stores."""
+    """Return the step of a store."""
     return [
         f"cdef {row.statement} value = <{row.statement}>h.x[ip.rs2]",
         f"if store_slow(h, h.x[ip.rs1] + <uint64_t><int64_t>ip.imm, &value, {SIZES[row.statement]}) != 0:",
@@ -280,14 +281,14 @@ def step_store(row: Instruction) -> list[str]:
 
 
 def step_value(row: Instruction) -> list[str]:
-    """Steps of computations."""
+    """Return the step of a computation."""
     lines = ["cdef uint64_t v0 = h.x[ip.rs1]", "cdef uint64_t b0 = h.x[ip.rs2]"]
     lines.append("cdef uint64_t i0 = <uint64_t><int64_t>ip.imm")
     return [*lines, f"h.x[ip.rd] = <uint64_t>({fill(row.statement, 0)})", "return ip + 1"]
 
 
 def step_branch(row: Instruction) -> list[str]:
-    """Steps of conditional branches."""
+    """Return the step of a conditional branch."""
     return [
         "cdef uint64_t v0 = h.x[ip.rs1]",
         "cdef uint64_t b0 = h.x[ip.rs2]",
@@ -298,7 +299,7 @@ def step_branch(row: Instruction) -> list[str]:
 
 
 def step_atomic(row: Instruction) -> list[str]:
-    """Steps of LR, SC and the AMOs; a read that fails counts as the store that it is part of."""
+    """Return the step of LR, SC or an AMO; a read that fails counts as the store that it is part of."""
     ctype, _, expression = row.statement.partition(": ")
     if row.kind == "sc":
         ctype = "int64_t" if row.name.endswith("d") else "int32_t"

@@ -1,7 +1,7 @@
 """What each RV64IMAC instruction does, stated once, in the manual's order.
 
-Rows hold an encoding and a statement in Cython. In a statement `rs1`, `rs2` and the result are uint64_t, `imm`
-is the sign-extended immediate as uint64_t. `_generate.py` derives every handler from these rows: the plain
+Rows hold an encoding and a statement in Cython. In a statement `rs1`, `rs2` and the result are uint64_t and
+`imm` is the sign-extended immediate as uint64_t. `_generate.py` derives every handler from these rows: the plain
 step, the tail-called one with its forwarding variants, and the fused pairs. Compressed forms are expanded to
 these by `_decode.pyx` and exist nowhere else.
 
@@ -34,7 +34,7 @@ class Instruction:
     commutative: bool = False
 
 
-def _row(  # noqa: PLR0913
+def _row(
     name: str, form: str, kind: str, match: int, mask: int, statement: str = "", *, swap: bool = False
 ) -> Instruction:
     return Instruction(name, form, kind, match, mask, statement, swap)
@@ -124,7 +124,8 @@ RV64I = [
     _register("sra", (_OP, 5, 0x20), "<int64_t>rs1 >> (rs2 & 63)"),
     _register("or", (_OP, 6, 0x00), "rs1 | rs2", swap=True),
     _register("and", (_OP, 7, 0x00), "rs1 & rs2", swap=True),
-    # fence, fence.tso and pause: one hart has nothing to order. Reserved fields are ignored, as the manual asks.
+    # fence, fence.tso and pause: one hart has nothing to order. Reserved fields are ignored, as the manual
+    # asks.
     _row("fence", "NONE", "nop", 0x0F, OPCODE | FUNCT3),
     # fence.i: text is never written, so there is nothing to refetch.
     _row("fence_i", "NONE", "nop", 0x100F, OPCODE | FUNCT3),

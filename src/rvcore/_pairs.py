@@ -1,4 +1,4 @@
-"""Adjacent ops worth one handler, chosen by profile over bench/guests/tuning (bench/profile_pairs.py), best first.
+"""Adjacent ops worth one handler, by profile over bench/guests/tuning (bench/profile_pairs.py), best first.
 
 Each row is (first, second, link): link is "f" when the second's rs1 is the first's result, "k" when both read
 the same rs1, "l" otherwise.

@@ -28,7 +28,7 @@ GUARD_SIZE = 1 << 20
 cdef class Program:
     """Code and memory layout of one image under one configuration."""
 
-    def __init__(self, image, config, PoolBudget budget):
+    def __cinit__(self, image, config, PoolBudget budget not None):
         """Lay out and decode.
 
         Raises:

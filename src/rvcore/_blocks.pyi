@@ -1,0 +1,29 @@
+from array import array
+from collections.abc import Iterable
+from typing import Final, Self, final
+
+MAX_OPS: Final[int]
+NAMES: Final[tuple[str, ...]]
+
+@final
+class Code:
+    def __new__(
+        cls,
+        ranges: list[tuple[int, bytes]],
+        starts: Iterable[int],
+        targets: Iterable[int],
+        cfi: bool,
+        fuse: bool = True,
+    ) -> Self: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def longest(self) -> int: ...
+    def entries(self) -> list[tuple[int, int]]: ...
+    def is_return_site(self, pc: int) -> bool: ...
+    def links(self) -> list[tuple[str, str, bool]]: ...
+    def addresses(self) -> array[int]: ...

@@ -1,0 +1,6 @@
+from typing import Final
+
+NAMES: Final[tuple[str, ...]]
+
+def expansion(half: int) -> int: ...
+def name_of(word: int) -> str: ...

@@ -1,0 +1,4 @@
+from typing import Final
+
+FAST: Final[bool]
+NAMES: Final[tuple[str, ...]]
