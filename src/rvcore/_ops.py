@@ -1,9 +1,9 @@
 """What each RV64IMAC instruction does, stated once, in the manual's order.
 
 Rows hold an encoding and a statement in Cython. In a statement `rs1`, `rs2` and the result are uint64_t and
-`imm` is the sign-extended immediate as uint64_t. `_generate.py` derives every handler from these rows: the plain
-step, the tail-called one with its forwarding variants, and the fused pairs. Compressed forms are expanded to
-these by `_decode.pyx` and exist nowhere else.
+`imm` is the sign-extended immediate as uint64_t. `_generate.py` derives every handler from these rows: the
+plain step, the tail-called one with its forwarding variants, and the fused pairs. Compressed forms are
+expanded to these by `_decode.pyx` and exist nowhere else.
 
 Sources: The RISC-V Instruction Set Manual, Volume I (unprivileged), chapters RV32I, RV64I, M, A.
 """
