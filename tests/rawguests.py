@@ -1,7 +1,7 @@
 """Compiles the raw C guests of tests/berm/guests with zig, once for each content.
 
-These guests use no SDK: they are for tests of the ABI itself and of what misbehaves. A cache directory outside the
-tree keeps the images, keyed by the sources, the commands and the compiler's version.
+These guests use no SDK: they are for tests of the ABI itself and of what misbehaves. A cache directory
+outside the tree keeps the images, keyed by the sources, the commands and the compiler's version.
 """
 
 import hashlib
@@ -18,12 +18,26 @@ from berm.fnv import KNOWN_NAMES, call_number
 
 SOURCES = Path(__file__).parent / "berm" / "guests"
 CALLS = (*KNOWN_NAMES, "test.ask", "test.wait", "test.block", "test.unheard")
-COMPILE = (
-    "cc -target riscv64-freestanding-none -mcpu=generic_rv64+m+a+c+relax -mabi=lp64 -mcmodel=medany -O2 "
-    "-ffreestanding -fno-builtin -fno-pic -ffunction-sections -fdata-sections -fno-unwind-tables "
-    "-fno-sanitize=undefined -Wall -Wno-infinite-recursion -c"
-).split()
-LINK = "ld.lld -m elf64lriscv -static --emit-relocs --gc-sections -e _start".split()
+COMPILE = [
+    "cc",
+    "-target",
+    "riscv64-freestanding-none",
+    "-mcpu=generic_rv64+m+a+c+relax",
+    "-mabi=lp64",
+    "-mcmodel=medany",
+    "-O2",
+    "-ffreestanding",
+    "-fno-builtin",
+    "-fno-pic",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-unwind-tables",
+    "-fno-sanitize=undefined",
+    "-Wall",
+    "-Wno-infinite-recursion",
+    "-c",
+]
+LINK = ["ld.lld", "-m", "elf64lriscv", "-static", "--emit-relocs", "--gc-sections", "-e", "_start"]
 
 
 def build(name: str, *, debug: bool = False) -> bytes:
@@ -63,7 +77,8 @@ def start(text: str) -> str:
     manifest = {
         "abi_version": 0,
         "tools": [
-            {"name": tool, "description": f"the tool {tool}", "parameters": {"type": "object"}} for tool in tools
+            {"name": tool, "description": f"the tool {tool}", "parameters": {"type": "object"}}
+            for tool in tools
         ],
     }
     calls = "".join(f"    call {name}\n" for name in [*(f"berm_tool_{tool}" for tool in tools), *entries])
@@ -87,5 +102,7 @@ def compile_image(source: Path, generated: str, image: Path, *, debug: bool) -> 
 
 
 def zig(*arguments: str) -> None:
-    result = subprocess.run([sys.executable, "-m", "ziglang", *arguments], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-m", "ziglang", *arguments], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 0, f"zig {' '.join(arguments)}\n{result.stderr}"

@@ -1,10 +1,8 @@
 """A sandbox for tools: one ELF image in, its tools called, outcomes out.
 
-`Engine(Config) → Harness.load → harness.call → Done | Failed`, everything else is a `BermError`. `berm.aio` drives
-calls on asyncio and trio.
+`Engine(Config) → Harness.load → harness.call → Done | Failed`, everything else is a `BermError`. `berm.aio`
+drives calls on asyncio and trio.
 """
-
-from rvcore import Config, Engine, LinkError, LoadError, Trap, TrapCode
 
 from berm._invocation import Call, HostCall, Invocation
 from berm._outcome import Done, Failed, Limits
@@ -24,6 +22,7 @@ from berm.framing import capability
 from berm.harness import Harness
 from berm.manifest import Manifest, Tool
 from berm.nesting import calls
+from rvcore import Config, Engine, LinkError, LoadError, Trap, TrapCode
 
 __all__ = [
     "AsyncCapabilityError",

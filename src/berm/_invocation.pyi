@@ -2,19 +2,18 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, final
 
-from rvcore._machine import HostTable, Machine
-from rvcore._program import Program
-
 from berm._outcome import Done, Failed, Limits
 from berm.binding import Capability
 from berm.chain import Chain
+from rvcore._machine import HostTable, Machine
+from rvcore._program import Program
 
 @final
 class Call:
     @property
     def tool(self) -> str: ...
     @property
-    def context(self) -> Any: ...
+    def context(self) -> Any: ...  # noqa: ANN401 - the embedder's own
     @property
     def chain(self) -> Chain: ...
     @property
@@ -26,7 +25,7 @@ class Call:
     @property
     def cancelled(self) -> bool: ...
     @property
-    def tasks(self) -> Any: ...
+    def tasks(self) -> Any: ...  # noqa: ANN401 - anyio's TaskGroup, which this layer does not import
 
 @final
 class HostCall:

@@ -5,6 +5,7 @@ MAX_DEADLINE: float
 MAX_BYTES: int
 
 def check_count(name: str, value: object, most: int) -> None: ...
+
 @final
 class Limits:
     def __init__(

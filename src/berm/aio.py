@@ -1,8 +1,9 @@
 """Driving an invocation under anyio, on asyncio or trio: the loop stays free, a cancellation stops the guest.
 
 The first slice runs inline, since most tools end within it. A guest that is still computing moves to a worker
-thread until it returns or calls out; capabilities run on the loop, blocking ones in a thread, async ones are awaited
-while the guest is suspended. Every thread is waited for: nothing of an invocation outlives the call that drives it.
+thread until it returns or calls out; capabilities run on the loop, blocking ones in a thread, async ones are
+awaited while the guest is suspended. Every thread is waited for: nothing of an invocation outlives the call
+that drives it.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,7 @@ T = TypeVar("T")
 FIRST_SLICE = 50_000
 
 
-async def call(
+async def call(  # noqa: PLR0913 - keyword-only options
     harness: Harness,
     tool: str,
     args: bytes | str,
@@ -46,7 +47,8 @@ async def call(
     """
     await anyio.lowlevel.checkpoint()
     return await drive(
-        harness.start(tool, args, limits=limits, context=context, raw=raw, chain=chain, depth=depth), limiter=limiter
+        harness.start(tool, args, limits=limits, context=context, raw=raw, chain=chain, depth=depth),
+        limiter=limiter,
     )
 
 
@@ -164,7 +166,7 @@ class _Driver:
         return outcome
 
     async def tasks_of(self, root: TaskGroup, step: HostCall) -> TaskGroup:
-        """Return the group that is `call.tasks`: the root for the outermost guest, one of its own for a callee."""
+        """Return what is `call.tasks`: the root group for the outermost guest, its own for a callee."""
         own = step.call.invocation_id
         if own == self.invocation.running_ids[0]:
             return root

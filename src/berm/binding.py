@@ -1,7 +1,7 @@
 """A capability: a name under which a guest may call one host function over bytes.
 
-Binding one is the whole permission: a harness that was not given it has nothing to call. This file says what a
-capability is; `framing.py` derives one from a typed signature, `_invocation.pyx` calls it.
+Binding one is the whole permission: a harness that was not given it has nothing to call. This file says what
+a capability is; `framing.py` derives one from a typed signature, `_invocation.pyx` calls it.
 """
 
 import inspect
@@ -84,8 +84,8 @@ class Capability:
 def refusal_to_bind(name: str) -> str | None:
     """Say why `name` must not be registered, or None.
 
-    The namespaces `berm.` and `crabtalk.` hold exactly the names of the ABI, so that a misspelt name is found when
-    it is bound and not by a guest; embedders' own capabilities live under other names.
+    The namespaces `berm.` and `crabtalk.` hold exactly the names of the ABI, so that a misspelt name is found
+    when it is bound and not by a guest; embedders' own capabilities live under other names.
     """
     if name in ALWAYS_PRESENT:
         return "is always present and cannot be replaced"
@@ -104,4 +104,5 @@ def _check_name(name: object) -> None:
 
 
 def _is_async(function: Function) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+    # An object whose class says `async def __call__` counts as well.
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

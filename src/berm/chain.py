@@ -36,7 +36,9 @@ class Chain:
             if not 1 <= value <= MAX_FUEL:
                 raise ValueError(f"{name}: expected 1 to {MAX_FUEL}, got {value}")
         if not 0 < deadline <= MAX_DEADLINE:
-            raise ValueError(f"deadline: expected more than 0 and at most {MAX_DEADLINE:g} seconds, got {deadline}")
+            raise ValueError(
+                f"deadline: expected more than 0 and at most {MAX_DEADLINE:g} seconds, got {deadline}"
+            )
         self.id = next(_IDS)
         self.max_depth = max_depth
         self.deadline_ns = time.monotonic_ns() + int(deadline * _NS)  # an instant of the monotonic clock

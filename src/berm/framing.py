@@ -1,8 +1,9 @@
 """A capability out of a typed function: its signature says how requests are cut and replies are framed.
 
-Parameters after `call` are `str`, `bytes` or `int`, one field each; a last `list[tuple[str, str]]` takes what is
-left as pairs. Replies: None is empty; `str`, `bytes`, `int` one raw field; `list` and `dict` one raw field of JSON;
-`tuple[A, B]` framed; `A | None` framed with one field or none. The signature is read once, when decorated.
+Parameters after `call` are `str`, `bytes` or `int`, one field each; a last `list[tuple[str, str]]` takes what
+is left as pairs. Replies: None is empty; `str`, `bytes`, `int` one raw field; `list` and `dict` one raw field
+of JSON; `tuple[A, B]` framed; `A | None` framed with one field or none. The signature is read once, when
+decorated.
 """
 
 import functools
@@ -104,7 +105,9 @@ def _decoder_of(hint: Any, name: str) -> Callable[[bytes, str], Any]:  # noqa: A
         return decode_text
     if hint is int:
         return decode_int
-    raise TypeError(f"parameter `{name}`: expected str, bytes, int or a last list[tuple[str, str]], got {hint!r}")
+    raise TypeError(
+        f"parameter `{name}`: expected str, bytes, int or a last list[tuple[str, str]], got {hint!r}"
+    )
 
 
 def _reply_encoder(hint: Any, name: str) -> Encoder:  # noqa: ANN401 - a type form

@@ -1,22 +1,20 @@
 """Loading an image and binding what it may reach.
 
-A `Harness` is one image with one set of capabilities, checked once when loaded; every call of it is a fresh guest.
-This file owns loading and linking, and the public calls; what happens inside a call is `_invocation.pyx`.
+A `Harness` is one image with one set of capabilities, checked once when loaded; every call of it is a fresh
+guest. This file owns loading and linking; the calls themselves are `_invocation.pyx`.
 """
 
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
-
-from rvcore import Engine, LinkError
-from rvcore._errors import printable
 
 from berm._invocation import Call, Linked, link_table
 from berm.binding import Capability, refusal_to_bind
 from berm.errors import DigestError
 from berm.fnv import REFUSABLE, call_number
-from berm.manifest import ON_NOTIFY, ON_WAKE, Manifest, tool_entries
+from berm.manifest import Manifest, tool_entries
+from rvcore import Engine, LinkError
+from rvcore._errors import printable
 
 logger = logging.getLogger("berm.guest")
 
@@ -86,7 +84,9 @@ def bindings(capabilities: Iterable[Capability]) -> Mapping[str, Capability]:
             if name in names:
                 raise LinkError("capability is bound twice", name=name)
             if other != name:
-                raise LinkError(f"capability has the same number as `{other}`", name=name, number=call_number(name))
+                raise LinkError(
+                    f"capability has the same number as `{other}`", name=name, number=call_number(name)
+                )
             names[name] = one
     return names
 

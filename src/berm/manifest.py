@@ -1,7 +1,7 @@
 """What an image says about itself: the JSON of its `.berm.abi` section, checked and typed.
 
-Reading a manifest runs nothing and grants nothing: `capabilities` are wishes, shown to people. This file owns the
-manifest's shape and the names of the entry points; it knows no machine and no capability.
+Reading a manifest runs nothing and grants nothing: `capabilities` are wishes, shown to people. This file owns
+the manifest's shape and the names of the entry points; it knows no machine and no capability.
 """
 
 import functools
@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rvcore._elf import ElfImage, read_elf
-from rvcore._errors import printable
-
 from berm.errors import ManifestError
 from berm.schema import check_schema
 from berm.strict_json import parse
+from rvcore._elf import ElfImage, read_elf
+from rvcore._errors import printable
 
 SECTION = ".berm.abi"
 TOOL_PREFIX = "berm_tool_"
@@ -76,7 +75,9 @@ class Manifest:
             raise ManifestError(f"the image exports no `{TOOL_PREFIX}*` function")
         for index, tool in enumerate(manifest.tools):
             if TOOL_PREFIX + tool.name not in image.exports:
-                raise ManifestError(f"the image does not export `{TOOL_PREFIX}{tool.name}`", f"tools[{index}].name")
+                raise ManifestError(
+                    f"the image does not export `{TOOL_PREFIX}{tool.name}`", f"tools[{index}].name"
+                )
         return manifest
 
     @classmethod
@@ -112,7 +113,9 @@ def _is_entry(name: str) -> bool:
 def tool_entries(exports: Mapping[str, int]) -> dict[str, int]:
     """Map the name of every callable tool, advertised or not, to its address."""
     entries = {
-        name.removeprefix(TOOL_PREFIX): address for name, address in exports.items() if name.startswith(TOOL_PREFIX)
+        name.removeprefix(TOOL_PREFIX): address
+        for name, address in exports.items()
+        if name.startswith(TOOL_PREFIX)
     }
     return {name: address for name, address in entries.items() if TOOL_NAME.match(name)}
 
@@ -141,7 +144,9 @@ def _tool(value: Any, place: str) -> Tool:  # noqa: ANN401 - JSON is any value
         raise ManifestError(f"expected an object, got {_kind(value)}", place)
     name = _field(value, "name", str, place)
     if not TOOL_NAME.match(name):
-        raise ManifestError(f"tool name `{printable(name, 80)}` does not match [A-Za-z0-9_-]{{1,64}}", f"{place}.name")
+        raise ManifestError(
+            f"tool name `{printable(name, 80)}` does not match [A-Za-z0-9_-]{{1,64}}", f"{place}.name"
+        )
     description = _field(value, "description", str, place)
     parameters = _field(value, "parameters", dict, place)
     check_schema(parameters, f"{place}.parameters")

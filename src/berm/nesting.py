@@ -1,7 +1,8 @@
 """`berm.call`: a harness calls a tool of another, as a capability that an embedder binds to a resolver.
 
-The capability returns an invocation that has not started; the driver of the caller runs it in the caller's place,
-so that nesting is a list in memory and never the C stack. What a guest may reach is what the resolver gives it.
+The capability returns an invocation that has not started; the driver of the caller runs it in the caller's
+place, so that nesting is a list in memory and never the C stack. What a guest may reach is what the resolver
+gives it.
 """
 
 from collections.abc import Callable
@@ -35,7 +36,13 @@ def calls(resolve: Resolver, *, limits: Limits | None = None) -> Capability:
         if reason := call.chain.admit(call.depth + 1):
             raise Refused(reason)
         return harness.start(
-            tool, fields[2], limits=limits, context=call.context, raw=True, chain=call.chain, depth=call.depth + 1
+            tool,
+            fields[2],
+            limits=limits,
+            context=call.context,
+            raw=True,
+            chain=call.chain,
+            depth=call.depth + 1,
         )
 
     return Capability("berm.call", call_tool)

@@ -1,8 +1,9 @@
 """Is this value a JSON Schema? The meta-schemas of four dialects as one table of keywords.
 
-A meta-schema says, for each keyword, what shape its value has; walking a schema against that table is all that
-checking takes. docs/dependencies.md says why this is not left to a library; tests compare it with one.
-References are not followed and patterns not compiled: nothing is fetched, and regular expressions here are ECMA's.
+A meta-schema says, for each keyword, what shape its value has; walking a schema against that table is all
+that checking takes. docs/dependencies.md says why this is not left to a library; tests compare it with one.
+References are not followed and patterns not compiled: nothing is fetched, and regular expressions here are
+ECMA's.
 """
 
 import re
@@ -123,7 +124,9 @@ _anchor = _text("an anchor", r"[A-Za-z_][-A-Za-z0-9._]*\Z")
 _COMMON: dict[str, Check] = {
     **dict.fromkeys(("$schema", "$ref", "title", "description", "pattern", "format"), _string),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"), _number),
-    **dict.fromkeys(("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties"), _count),
+    **dict.fromkeys(
+        ("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties"), _count
+    ),
     **dict.fromkeys(("contains", "additionalProperties", "propertyNames", "not"), _schema),
     **dict.fromkeys(("properties", "patternProperties", "definitions"), _by_name(_schema)),
     **dict.fromkeys(("allOf", "anyOf", "oneOf"), _schemas),

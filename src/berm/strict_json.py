@@ -1,7 +1,7 @@
 """JSON from outside, read strictly: what two readers could understand differently is an error.
 
-Refused: duplicate keys, NaN and infinities, numbers beyond 64 bits, lone surrogates, deep nesting. The fast path
-only notices such a thing; a second, slower reading finds its place for the message.
+Refused: duplicate keys, NaN and infinities, numbers beyond 64 bits, lone surrogates, deep nesting. The fast
+path only notices such a thing; a second, slower reading finds its place for the message.
 """
 
 import json
@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from rvcore._errors import printable
-
 from berm.errors import ManifestError
+from rvcore._errors import printable
 
 MAX_DEPTH = 64  # picked, not measured: five times what a schema of real tools needs
 _MAX_DIGITS = 20  # of an integer; what fits 64 bits has no more
@@ -54,7 +53,9 @@ def parse(data: bytes) -> Any:  # noqa: ANN401 - JSON is any value
     except _Flaw:
         _raise_with_place(text)
     except json.JSONDecodeError as error:
-        raise ManifestError(f"not JSON: {error.msg.lower()}", f"line {error.lineno} column {error.colno}") from None
+        raise ManifestError(
+            f"not JSON: {error.msg.lower()}", f"line {error.lineno} column {error.colno}"
+        ) from None
     if _SURROGATE.search(text):
         _check_surrogates(value)
     return value

@@ -1,7 +1,8 @@
 """Fields on the wire between guest and host, and the typed values inside them.
 
-A request is a sequence of fields; text is UTF-8, integers are decimal text, pairs are flattened to key, value.
-This file knows no capability and no machine. What does not fit is a `WireError` that names the parameter.
+A request is a sequence of fields; text is UTF-8, integers are decimal text, pairs are flattened to key and
+value. This file knows no capability and no machine. What does not fit is a `WireError` that names the
+parameter.
 """
 
 import re

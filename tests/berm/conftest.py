@@ -2,8 +2,9 @@
 
 import gc
 
-import berm
 import pytest
+
+import berm
 import rawguests
 
 
@@ -30,7 +31,9 @@ def plain(engine, plain_image):
 
 @pytest.fixture
 def attacks(engine, attacks_image):
-    return berm.Harness.load(engine, attacks_image, [berm.Capability("test.ask", lambda _call, _request: b"reply")])
+    return berm.Harness.load(
+        engine, attacks_image, [berm.Capability("test.ask", lambda _call, _request: b"reply")]
+    )
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@
 import threading
 
 import anyio
-import berm
+import anyio.lowlevel
 import pytest
+
+import berm
 from berm import Capability, TrapCode, aio
 from berm.wire import pack_fields
 
@@ -93,7 +95,9 @@ async def test_async_capability_is_awaited_on_the_loop_with_the_guest_suspended(
 
 async def test_inline_capability_runs_on_the_loop_also_after_a_computation(loaded):
     threads = []
-    harness = loaded(Capability("test.ask", lambda _call, _request: threads.append(threading.get_ident()) or b"x"))
+    harness = loaded(
+        Capability("test.ask", lambda _call, _request: threads.append(threading.get_ident()) or b"x")
+    )
     assert (await aio.call(harness, "compute_then_ask", "5000000")).text == "1"
     assert threads == [threading.get_ident()]
 
@@ -133,10 +137,13 @@ async def test_refusals_and_wrong_replies_of_async_capabilities(loaded):
 
     harness = loaded(Capability("berm.get", refuse), Capability("test.wait", wrong))
     assert (await aio.call(harness, "get", "")).text == "3:never"
-    assert (await aio.call(harness, "wait", "")).text == "2:capability `test.wait` returned int, expected bytes"
+    assert (
+        await aio.call(harness, "wait", "")
+    ).text == "2:capability `test.wait` returned int, expected bytes"
 
 
-async def test_deadline_bounds_an_async_capability(loaded, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_deadline_bounds_an_async_capability(loaded):
     ended = []
 
     async def wait(_call, _request):
@@ -152,13 +159,16 @@ async def test_deadline_bounds_an_async_capability(loaded, no_guest_left):
     assert ended == [True]
 
 
-async def test_a_thousand_guests_wait_at_once(loaded, engine, no_guest_left):
-    release = anyio.Event()
+@pytest.mark.usefixtures("no_guest_left")
+async def test_a_thousand_guests_wait_at_once(loaded, engine):
+    release, everybody_waits = anyio.Event(), anyio.Event()
     waiting = 0
 
     async def wait(_call, request):
         nonlocal waiting
         waiting += 1
+        if waiting == 1000:
+            everybody_waits.set()
         await release.wait()
         return request
 
@@ -172,8 +182,7 @@ async def test_a_thousand_guests_wait_at_once(loaded, engine, no_guest_left):
     async with anyio.create_task_group() as group:
         for number in range(1000):
             group.start_soon(one, number)
-        while waiting < 1000:
-            await anyio.sleep(0.001)
+        await everybody_waits.wait()
         assert engine.statistics().arenas_live >= 1000
         assert threading.active_count() == threads
         release.set()
@@ -188,7 +197,7 @@ async def test_talkative_guest_lets_the_loop_run(loaded):
         nonlocal ticks
         task_status.started()
         while True:
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
             ticks += 1
 
     async with anyio.create_task_group() as group:
@@ -216,7 +225,8 @@ async def test_limiter_bounds_the_threads(plain):
 # Tasks that outlive one capability call
 
 
-async def test_tasks_run_on_between_calls_and_end_with_the_guest(loaded, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_tasks_run_on_between_calls_and_end_with_the_guest(loaded):
     events = []
 
     async def background():
@@ -229,7 +239,7 @@ async def test_tasks_run_on_between_calls_and_end_with_the_guest(loaded, no_gues
     async def wait(call, _request):
         if not events:
             call.tasks.start_soon(background)
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
         await anyio.sleep(0.001)
         events.append("call")
         return b""
@@ -239,7 +249,8 @@ async def test_tasks_run_on_between_calls_and_end_with_the_guest(loaded, no_gues
     assert events == ["started", "call", "call", "call", "ended"]
 
 
-async def test_tasks_end_when_the_guest_dies(loaded, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_tasks_end_when_the_guest_dies(loaded):
     ended = []
 
     async def background():
@@ -259,7 +270,8 @@ async def test_tasks_end_when_the_guest_dies(loaded, no_guest_left):
     assert ended[0]
 
 
-async def test_tasks_of_a_callee_end_with_it_and_are_its_own(engine, plain_image, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_tasks_of_a_callee_end_with_it_and_are_its_own(engine, plain_image):
     events = []
     groups = []
 
@@ -280,14 +292,19 @@ async def test_tasks_of_a_callee_end_with_it_and_are_its_own(engine, plain_image
     outer = berm.Harness.load(
         engine,
         plain_image,
-        [waits, berm.calls(lambda _call, _name: inner), Capability("test.block", lambda *_: b"", blocking=True)],
+        [
+            waits,
+            berm.calls(lambda _call, _name: inner),
+            Capability("test.block", lambda *_: b"", blocking=True),
+        ],
     )
     assert (await aio.call(outer, "call", pack_fields([b"x", b"wait", b""]))).text == "0:0:"
     assert events == ["wait ended"]
     assert len(groups) == 1
 
 
-async def test_call_of_a_harness_that_awaits(engine, plain_image, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_call_of_a_harness_that_awaits(engine, plain_image):
     async def wait(_call, request):
         await anyio.sleep(0.001)
         return request

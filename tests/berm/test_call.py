@@ -2,8 +2,9 @@
 
 import pickle
 
-import berm
 import pytest
+
+import berm
 from berm import TrapCode
 
 pytestmark = pytest.mark.core
@@ -197,7 +198,8 @@ def test_limits_of_another_type_are_a_type_error(plain):
         plain.call("echo", "", limits={"fuel": 1})
 
 
-def test_harness_is_usable_after_every_kind_of_end(plain, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_harness_is_usable_after_every_kind_of_end(plain):
     for _ in range(20):
         trapped(plain, "unbound")
         trapped(plain, "latin1")

@@ -1,11 +1,12 @@
-"""A cancellation at every place where an invocation can stand: the guest stops, threads are waited for, nothing is left."""
+"""A cancellation wherever an invocation can stand: the guest stops, threads are awaited, nothing is left."""
 
 import threading
 import time
 
 import anyio
-import berm
 import pytest
+
+import berm
 from berm import Capability, aio
 from berm.wire import pack_fields
 
@@ -26,7 +27,8 @@ async def cancelled_after(seconds, work):
     return time.monotonic() - began
 
 
-async def test_while_computing_in_a_thread(plain, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_while_computing_in_a_thread(plain):
     threads = threading.active_count()
     took = await cancelled_after(0.05, aio.call(plain, "compute", "9000000000"))
     assert 0.05 <= took < 1
@@ -35,15 +37,18 @@ async def test_while_computing_in_a_thread(plain, no_guest_left):
 
 
 @pytest.mark.parametrize("tool", ["spin", "tail_chain", "indirect_chain"])
-async def test_while_spinning(attacks, tool, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_while_spinning(attacks, tool):
     assert await cancelled_after(0.02, aio.call(attacks, tool, "")) < 1
 
 
-async def test_while_flooding_an_inline_capability(attacks, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_while_flooding_an_inline_capability(attacks):
     assert await cancelled_after(0.02, aio.call(attacks, "ask_flood", "")) < 1
 
 
-async def test_while_an_async_capability_waits(loaded, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_while_an_async_capability_waits(loaded):
     events = []
 
     async def wait(call, _request):
@@ -73,7 +78,8 @@ async def test_async_capability_cleans_up_before_the_memory_is_given_back(loaded
     assert engine.statistics().arenas_live == before
 
 
-async def test_while_a_blocking_capability_runs_it_is_told_and_waited_for(loaded, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_while_a_blocking_capability_runs_it_is_told_and_waited_for(loaded):
     events = []
 
     def block(call, _request):
@@ -90,14 +96,16 @@ async def test_while_a_blocking_capability_runs_it_is_told_and_waited_for(loaded
     assert took >= 0.07
 
 
-async def test_while_a_callee_computes(engine, plain_image, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_while_a_callee_computes(engine, plain_image):
     inner = berm.Harness.load(engine, plain_image)
     outer = berm.Harness.load(engine, plain_image, [berm.calls(lambda _call, _name: inner)])
     work = aio.call(outer, "call", pack_fields([b"x", b"compute", b"9000000000"]))
     assert await cancelled_after(0.05, work) < 1
 
 
-async def test_while_a_callee_waits_its_tasks_end_too(engine, plain_image, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_while_a_callee_waits_its_tasks_end_too(engine, plain_image):
     events = []
 
     async def background():
@@ -121,7 +129,8 @@ async def test_while_a_callee_waits_its_tasks_end_too(engine, plain_image, no_gu
 
 
 @pytest.mark.parametrize("moment", range(1, 7))
-async def test_at_each_suspension_in_turn(loaded, moment, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_at_each_suspension_in_turn(loaded, moment):
     """The guest waits six times; whichever is cancelled, everything after it does not happen."""
     seen = 0
     with anyio.CancelScope() as scope:
@@ -140,7 +149,8 @@ async def test_at_each_suspension_in_turn(loaded, moment, no_guest_left):
 
 
 @pytest.mark.parametrize("moment", range(1, 5))
-async def test_at_each_blocking_call_in_turn(loaded, moment, anyio_backend, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_at_each_blocking_call_in_turn(loaded, moment, anyio_backend):
     """A cancellation that arrives while a thread works takes effect once it has ended."""
     seen = 0
     if anyio_backend == "trio":
@@ -174,7 +184,8 @@ async def test_at_each_blocking_call_in_turn(loaded, moment, anyio_backend, no_g
     assert seen == moment
 
 
-async def test_many_at_once(attacks, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_many_at_once(attacks):
     with anyio.move_on_after(0.05) as scope:
         async with anyio.create_task_group() as group:
             for _ in range(10):
@@ -183,7 +194,8 @@ async def test_many_at_once(attacks, no_guest_left):
     assert attacks.call("find_leftovers", "").text == "0"
 
 
-async def test_one_leaves_its_siblings_alone(plain, attacks, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+async def test_one_leaves_its_siblings_alone(plain, attacks):
     results = []
 
     async def good():

@@ -4,8 +4,9 @@ import gc
 import logging
 import time
 
-import berm
 import pytest
+
+import berm
 from berm import Capability, TrapCode
 
 pytestmark = pytest.mark.core
@@ -49,7 +50,16 @@ def test_call_carries_the_facts_of_the_invocation(loaded):
 def test_call_is_frozen(loaded):
     seen = []
     loaded(asking(lambda call, _request: seen.append(call) or b"")).call("ask", "")
-    for name in ("context", "depth", "invocation_id", "chain", "deadline_left", "cancelled", "tasks", "other"):
+    for name in (
+        "context",
+        "depth",
+        "invocation_id",
+        "chain",
+        "deadline_left",
+        "cancelled",
+        "tasks",
+        "other",
+    ):
         with pytest.raises(AttributeError):
             setattr(seen[0], name, 1)
 
@@ -86,14 +96,14 @@ def test_exception_becomes_an_error_reply(loaded, error, heard):
 
 
 def test_exception_whose_text_raises_is_named_by_its_type(loaded):
-    class Nasty(Exception):
+    class NastyError(Exception):
         def __str__(self):
             raise RuntimeError
 
     def raising(_call, _request):
-        raise Nasty
+        raise NastyError
 
-    assert loaded(asking(raising)).call("ask", "").text == ERROR + "Nasty"
+    assert loaded(asking(raising)).call("ask", "").text == ERROR + "NastyError"
 
 
 def test_exception_whose_text_is_odd_is_still_text(loaded):
@@ -103,12 +113,12 @@ def test_exception_whose_text_is_odd_is_still_text(loaded):
         def encode(self, *_arguments):
             return None
 
-    class Nasty(Exception):
+    class NastyError(Exception):
         def __str__(self):
             return Text("odd")
 
     def raising(_call, _request):
-        raise Nasty
+        raise NastyError
 
     assert loaded(asking(raising)).call("ask", "").text == ERROR + "odd"
 
@@ -142,7 +152,8 @@ def test_other_exceptions_of_get_set_only_the_error_bit(loaded):
 
 
 @pytest.mark.parametrize(
-    ("value", "kind"), [(None, "NoneType"), ("text", "str"), (bytearray(b"x"), "bytearray"), (3, "int"), ([], "list")]
+    ("value", "kind"),
+    [(None, "NoneType"), ("text", "str"), (bytearray(b"x"), "bytearray"), (3, "int"), ([], "list")],
 )
 def test_reply_that_is_not_bytes_is_an_error_for_the_guest_and_logged(loaded, value, kind, caplog):
     harness = loaded(asking(lambda _call, _request: value))
@@ -167,7 +178,8 @@ def test_reply_beyond_the_output_limit_is_an_error(loaded):
     assert outcome.text == ERROR + "reply of 101 bytes, the limit is 100"
 
 
-def test_interrupt_from_the_keyboard_goes_through(loaded, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_interrupt_from_the_keyboard_goes_through(loaded):
     def interrupted(_call, _request):
         raise KeyboardInterrupt
 
@@ -197,7 +209,13 @@ def test_capability_may_not_drive_its_own_invocation(loaded):
     seen = []
 
     def meddle(_call, _request):
-        for method in (invocation.advance, invocation.run, invocation.compute, invocation.close, invocation.expire):
+        for method in (
+            invocation.advance,
+            invocation.run,
+            invocation.compute,
+            invocation.close,
+            invocation.expire,
+        ):
             with pytest.raises(RuntimeError) as caught:
                 method()
             seen.append(str(caught.value))
@@ -213,7 +231,9 @@ def test_capability_may_not_drive_its_own_invocation(loaded):
 
 def test_capability_may_close_the_engine(plain_image):
     engine = berm.Engine(berm.Config())
-    harness = berm.Harness.load(engine, plain_image, [asking(lambda _call, _request: engine.close() or b"closed")])
+    harness = berm.Harness.load(
+        engine, plain_image, [asking(lambda _call, _request: engine.close() or b"closed")]
+    )
     assert harness.call("ask", "").text == "0:closed"
     with pytest.raises(ValueError, match="closed"):
         berm.Harness.load(engine, plain_image)
@@ -232,7 +252,8 @@ def test_capability_may_drop_its_harness(engine, plain_image):
     assert invocation.run().text == "0:gone"
 
 
-def test_async_capability_in_a_synchronous_call_is_an_error_that_names_it(loaded, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_async_capability_in_a_synchronous_call_is_an_error_that_names_it(loaded):
     async def later(_call, _request):
         return b""
 
@@ -275,7 +296,9 @@ def test_function_has_to_be_callable(function):
         Capability("test.ask", function)
 
 
-@pytest.mark.parametrize("name", ["", "ask", "Test.ask", "test..ask", "test.ask ", "test.\n", "x." + "y" * 128])
+@pytest.mark.parametrize(
+    "name", ["", "ask", "Test.ask", "test..ask", "test.ask ", "test.\n", "x." + "y" * 128]
+)
 def test_malformed_name_is_a_value_error(name):
     with pytest.raises(ValueError, match="is not lower-case words joined by dots"):
         Capability(name, len)
@@ -332,7 +355,9 @@ def test_only_capabilities_can_be_bound(loaded):
 
 def test_log_lines_reach_the_log_in_order_and_before_the_next_capability(engine, plain_image):
     lines = []
-    harness = berm.Harness.load(engine, plain_image, log=lambda call, line: lines.append((call.tool, call.context, line)))
+    harness = berm.Harness.load(
+        engine, plain_image, log=lambda call, line: lines.append((call.tool, call.context, line))
+    )
     assert harness.call("logs", "", context=7).text == "logged"
     assert lines == [("logs", 7, "one"), ("logs", 7, "two")]
 
@@ -343,7 +368,8 @@ def test_log_lines_go_to_logging_by_default_escaped(plain, caplog):
     assert [record.getMessage() for record in caplog.records] == ["logs_args: a\\x1b[2J\\nb\ufffd"]
 
 
-def test_log_that_raises_ends_the_call(engine, plain_image, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_log_that_raises_ends_the_call(engine, plain_image):
     def broken(_call, _line):
         raise ZeroDivisionError
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from berm import fnv
 
 pytestmark = pytest.mark.core
@@ -26,7 +27,11 @@ def test_hash_is_over_utf8():
 
 
 def test_every_known_name_has_its_own_number():
-    assert len({fnv.call_number(name) for name in fnv.KNOWN_NAMES}) == len(fnv.KNOWN_NAMES) == len(set(fnv.KNOWN_NAMES))
+    assert (
+        len({fnv.call_number(name) for name in fnv.KNOWN_NAMES})
+        == len(fnv.KNOWN_NAMES)
+        == len(set(fnv.KNOWN_NAMES))
+    )
 
 
 def test_known_numbers_lead_back_to_their_names():

@@ -3,8 +3,10 @@
 import json
 
 import anyio
-import berm
+import anyio.lowlevel
 import pytest
+
+import berm
 from berm.framing import capability, framed
 from berm.wire import WireError, pack_fields, unpack_fields
 
@@ -42,7 +44,7 @@ def test_no_parameters():
 
 @pytest.mark.parametrize("fields", [[], [b"a"], [b"a", b"b", b"c"]])
 def test_wrong_number_of_fields_is_an_error_that_names_them(fields):
-    def take(_call, one: str, two: str) -> None:
+    def take(_call, one: str, two: str) -> None:  # noqa: ARG001 - names are what is tested
         raise AssertionError
 
     with pytest.raises(WireError) as caught:
@@ -51,7 +53,7 @@ def test_wrong_number_of_fields_is_an_error_that_names_them(fields):
 
 
 def test_field_of_the_wrong_kind_names_its_parameter():
-    def take(_call, limit: int) -> None:
+    def take(_call, limit: int) -> None:  # noqa: ARG001 - as above
         raise AssertionError
 
     with pytest.raises(WireError, match="limit: expected a decimal integer, got b'x'"):
@@ -112,7 +114,7 @@ def test_json_reply_cannot_hold_nan():
         returning(list[float], [float("nan")])
 
 
-def bad_signatures():
+def bad_signatures():  # noqa: C901 - a list of functions, nothing is branched on
     def float_parameter(_call, x: float) -> None: ...
     def bare_parameter(_call, x) -> None: ...
     def pairs_first(_call, pairs: list[tuple[str, str]], x: str) -> None: ...
@@ -124,7 +126,7 @@ def bad_signatures():
     def optional_tuple(_call) -> tuple[str, str] | None: ...
     def any_tuple(_call) -> tuple[str, ...]: ...
 
-    return [value for value in locals().values()]
+    return list(locals().values())
 
 
 @pytest.mark.parametrize("function", bad_signatures(), ids=lambda function: function.__name__)
@@ -147,7 +149,7 @@ def test_decorator_keeps_name_kind_and_aliases():
 def test_async_function_makes_an_async_capability():
     @capability("test.ask")
     async def ask(_call, text: str) -> str:
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         return text * 2
 
     assert ask.is_async

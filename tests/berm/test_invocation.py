@@ -3,8 +3,9 @@
 import gc
 import time
 
-import berm
 import pytest
+
+import berm
 from berm import Capability, TrapCode, _invocation
 
 pytestmark = pytest.mark.core
@@ -89,7 +90,7 @@ def test_advance_without_the_reply_is_an_error_and_changes_nothing(waiting):
     invocation = waiting.start("wait", "x")
     invocation.advance()
     for method in (invocation.advance, invocation.run, invocation.compute):
-        with pytest.raises(RuntimeError, match="`test.wait` has not been replied to"):
+        with pytest.raises(RuntimeError, match=r"`test\.wait` has not been replied to"):
             method()
     invocation.reply(b"y")
     assert invocation.advance().text == "0:y"
@@ -115,7 +116,8 @@ def test_finished_invocation_cannot_go_on(plain):
     invocation.interrupt()
 
 
-def test_close_at_any_point_gives_everything_back(waiting, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_close_at_any_point_gives_everything_back(waiting):
     waiting.start("wait", "x").close()
     suspended = waiting.start("wait", "x")
     suspended.advance()
@@ -126,7 +128,8 @@ def test_close_at_any_point_gives_everything_back(waiting, no_guest_left):
         suspended.reply(b"")
 
 
-def test_dropped_invocation_gives_everything_back(waiting, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_dropped_invocation_gives_everything_back(waiting):
     invocation = waiting.start("wait", "x")
     invocation.advance()
     del invocation
@@ -153,7 +156,8 @@ def test_few_idle_guests_are_kept(waiting):
     assert _invocation.live_guests <= guests + 8
 
 
-def test_interrupt_ends_a_suspended_guest_at_its_next_step(waiting, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_interrupt_ends_a_suspended_guest_at_its_next_step(waiting):
     invocation = waiting.start("wait", "x")
     step = invocation.advance()
     assert step.call.cancelled is False

@@ -2,8 +2,9 @@
 
 import logging
 
-import berm
 import pytest
+
+import berm
 from berm import Capability, TrapCode
 from berm.wire import pack_fields
 
@@ -32,7 +33,8 @@ def nested(depth, tool, args):
     return inner
 
 
-def test_result_of_the_callee_is_the_reply(caller, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_result_of_the_callee_is_the_reply(caller):
     assert caller.call("call", request("plain", "echo", b"hello")).text == "0:hello"
 
 
@@ -40,7 +42,8 @@ def test_failure_of_the_callee_is_an_error_reply(caller):
     assert caller.call("call", request("plain", "fails", b"sorry")).text == "2:sorry"
 
 
-def test_death_of_the_callee_is_an_error_reply_and_logged(caller, caplog, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_death_of_the_callee_is_an_error_reply_and_logged(caller, caplog):
     with caplog.at_level(logging.WARNING, "berm.guest"):
         assert caller.call("call", request("plain", "unbound")).text == "2:`unbound` died: unknown host call"
     assert "berm_tool_unbound" in caplog.text
@@ -61,12 +64,15 @@ def test_unknown_harness_or_tool_is_refused(caller, harness, tool, heard):
     assert caller.call("call", request(harness, tool)).text.startswith("3:" + heard)
 
 
-@pytest.mark.parametrize("bad", [b"", b"\1", b"\xff\xff\xff\xff", pack_fields([b"a", b"b"]), pack_fields([b"\xff"] * 3)])
+@pytest.mark.parametrize(
+    "bad", [b"", b"\1", b"\xff\xff\xff\xff", pack_fields([b"a", b"b"]), pack_fields([b"\xff"] * 3)]
+)
 def test_malformed_request_is_an_error_reply(caller, bad):
     assert caller.call("call", bad, raw=True).data.startswith(b"2:")
 
 
-def test_harnesses_nest_as_deep_as_the_chain_allows(caller, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_harnesses_nest_as_deep_as_the_chain_allows(caller):
     assert caller.call("call", nested(7, "echo", b"x")).text == "0:" * 8 + "x"
     assert caller.call("call", nested(8, "echo", b"x")).text == "0:" * 8 + "3:depth 9 is beyond the chain's 8"
 
@@ -81,7 +87,8 @@ def test_nesting_costs_no_stack(caller):
     assert invocation.run().text == "0:" * 61 + "x"
 
 
-def test_nesting_has_an_end_even_if_the_chain_has_none(caller, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_nesting_has_an_end_even_if_the_chain_has_none(caller):
     chain = berm.Chain(max_depth=1000, invocations=1000)
     text = caller.call("call", nested(70, "echo", b"x"), chain=chain).text
     assert text == "0:" * 63 + "2:more than 64 harnesses wait for each other"
@@ -116,7 +123,9 @@ def test_guests_of_one_invocation_share_a_chain_that_nobody_gave(engine, plain_i
     chains = []
     look = Capability("test.ask", lambda call, _request: chains.append(call.chain) or b"")
     inner = berm.Harness.load(engine, plain_image, [look])
-    outer = berm.Harness.load(engine, plain_image, [berm.calls(lambda call, _name: chains.append(call.chain) or inner)])
+    outer = berm.Harness.load(
+        engine, plain_image, [berm.calls(lambda call, _name: chains.append(call.chain) or inner)]
+    )
     outer.call("call", request("inner", "ask"))
     assert chains[0] is chains[1]
     assert chains[0].invocations_left == 255
@@ -126,7 +135,9 @@ def test_callee_sees_depth_context_and_an_id_of_its_own(engine, plain_image):
     calls = []
     look = Capability("test.ask", lambda call, _request: calls.append(call) or b"")
     inner = berm.Harness.load(engine, plain_image, [look])
-    outer = berm.Harness.load(engine, plain_image, [berm.calls(lambda call, _name: calls.append(call) or inner)])
+    outer = berm.Harness.load(
+        engine, plain_image, [berm.calls(lambda call, _name: calls.append(call) or inner)]
+    )
     outer.call("call", request("inner", "ask"), context="c", depth=2)
     assert [call.depth for call in calls] == [2, 3]
     assert [call.context for call in calls] == ["c", "c"]
@@ -141,11 +152,14 @@ def test_callee_cannot_outlive_the_deadline_of_its_caller(caller):
 
 def test_callee_has_limits_of_its_own(engine, plain_image):
     inner = berm.Harness.load(engine, plain_image)
-    outer = berm.Harness.load(engine, plain_image, [berm.calls(lambda _call, _name: inner, limits=berm.Limits(fuel=100))])
+    outer = berm.Harness.load(
+        engine, plain_image, [berm.calls(lambda _call, _name: inner, limits=berm.Limits(fuel=100))]
+    )
     assert outer.call("call", request("x", "compute", b"1000")).text == "2:`compute` died: out of fuel"
 
 
-def test_interrupt_ends_callee_and_callers(engine, plain_image, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_interrupt_ends_callee_and_callers(engine, plain_image):
     wait = Capability("test.wait", lambda _call, _request: b"", blocking=True)
     inner = berm.Harness.load(engine, plain_image, [wait])
     outer = berm.Harness.load(engine, plain_image, [berm.calls(lambda _call, _name: inner)])
@@ -162,7 +176,8 @@ def test_interrupt_ends_callee_and_callers(engine, plain_image, no_guest_left):
     assert invocation.closed
 
 
-def test_close_drops_callee_and_callers(engine, plain_image, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_close_drops_callee_and_callers(engine, plain_image):
     wait = Capability("test.wait", lambda _call, _request: b"", blocking=True)
     inner = berm.Harness.load(engine, plain_image, [wait])
     outer = berm.Harness.load(engine, plain_image, [berm.calls(lambda _call, _name: inner)])
@@ -180,26 +195,35 @@ def test_resolver_that_raises_is_an_error_reply(engine, plain_image):
     assert harness.call("call", request("x", "echo")).text == "2:resolver is down"
 
 
-def test_invocation_that_runs_already_cannot_be_returned(engine, plain_image, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_invocation_that_runs_already_cannot_be_returned(engine, plain_image):
     plain = berm.Harness.load(engine, plain_image)
     begun = plain.start("compute", "100000000")
     begun.advance()
     finished = plain.start("echo", "x")
     finished.run()
     for child in (begun, finished):
-        harness = berm.Harness.load(engine, plain_image, [Capability("test.ask", lambda _call, _request, child=child: child)])
+        harness = berm.Harness.load(
+            engine, plain_image, [Capability("test.ask", lambda _call, _request, child=child: child)]
+        )
         assert harness.call("ask", "").text == "2:the capability returned an invocation that cannot be run"
     begun.close()
 
 
-def test_invocation_that_returns_itself_is_an_error(engine, plain_image, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_invocation_that_returns_itself_is_an_error(engine, plain_image):
     holder = []
-    harness = berm.Harness.load(engine, plain_image, [Capability("test.ask", lambda _call, _request: holder[0])])
+    harness = berm.Harness.load(
+        engine, plain_image, [Capability("test.ask", lambda _call, _request: holder[0])]
+    )
     holder.append(harness.start("ask", ""))
     assert holder[0].run().text.startswith("2:the capability returned an invocation")
 
 
-@pytest.mark.parametrize("options", [{"max_depth": 0}, {"invocations": 0}, {"fuel": 0}, {"deadline": 0}, {"deadline": float("nan")}])
+@pytest.mark.parametrize(
+    "options",
+    [{"max_depth": 0}, {"invocations": 0}, {"fuel": 0}, {"deadline": 0}, {"deadline": float("nan")}],
+)
 def test_chain_without_room_is_a_value_error(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         berm.Chain(**options)

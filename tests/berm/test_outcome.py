@@ -2,8 +2,9 @@
 
 import pickle
 
-import berm
 import pytest
+
+import berm
 
 pytestmark = pytest.mark.core
 
@@ -36,14 +37,21 @@ def test_value_is_not_equal_to_other_things(value):
 
 def test_each_field_counts_for_equality():
     assert berm.Done(b"a", 1, 2) not in (berm.Done(b"b", 1, 2), berm.Done(b"a", 0, 2), berm.Done(b"a", 1, 0))
-    assert berm.Failed("a", 1, 2) not in (berm.Failed("b", 1, 2), berm.Failed("a", 0, 2), berm.Failed("a", 1, 0))
+    assert berm.Failed("a", 1, 2) not in (
+        berm.Failed("b", 1, 2),
+        berm.Failed("a", 0, 2),
+        berm.Failed("a", 1, 0),
+    )
     assert berm.Limits(fuel=1) != berm.Limits(fuel=2)
 
 
 def test_representation_is_bounded():
     assert repr(berm.Done(b"x" * 1000)) == f"Done({b'x' * 60!r}…, duration_ns=0, instructions=0)"
     assert repr(berm.Failed("no", 1, 2)) == "Failed('no', duration_ns=1, instructions=2)"
-    assert repr(berm.Limits(fuel=1, deadline=2, output=3, log=4)) == "Limits(fuel=1, deadline=2.0, output=3, log=4)"
+    assert (
+        repr(berm.Limits(fuel=1, deadline=2, output=3, log=4))
+        == "Limits(fuel=1, deadline=2.0, output=3, log=4)"
+    )
 
 
 def test_outcomes_match_patterns():
@@ -57,7 +65,12 @@ def test_outcomes_match_patterns():
 
 def test_defaults_are_those_of_the_documents():
     limits = berm.Limits()
-    assert (limits.fuel, limits.deadline, limits.output, limits.log) == (20_000_000_000, 60.0, 64 << 20, 64 << 10)
+    assert (limits.fuel, limits.deadline, limits.output, limits.log) == (
+        20_000_000_000,
+        60.0,
+        64 << 20,
+        64 << 10,
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every way out of the sandbox that we know, tried: each ends as the trap that names it, and the host goes on.
+"""Every way out of the sandbox that we know, tried: each ends as the trap that names it, the host goes on.
 
 docs/security.md points here: one promise, one test.
 """
@@ -6,8 +6,9 @@ docs/security.md points here: one promise, one test.
 import resource
 import time
 
-import berm
 import pytest
+
+import berm
 from berm import TrapCode
 from rvcore._elf import read_elf
 
@@ -40,7 +41,7 @@ def trapped(harness, tool, argument="", **options):
 
 
 @pytest.fixture(autouse=True)
-def _everything_is_given_back_and_clean(attacks, no_guest_left):
+def _everything_is_given_back_and_clean(attacks, no_guest_left):  # noqa: ARG001 - for its check
     yield
     assert attacks.call("find_leftovers", "").text == "0"
 
@@ -72,17 +73,39 @@ def test_endless_recursion_hits_the_guard_below_the_stack(attacks):
 
 @pytest.mark.parametrize(
     "address",
-    [0, 1, PAGE - 1, 0x8000, TOP - 1, TOP - 8, MEMORY, MEMORY + 8, 1 << 32, 1 << 63, (1 << 64) - 8, (1 << 64) - 1],
+    [
+        0,
+        1,
+        PAGE - 1,
+        0x8000,
+        TOP - 1,
+        TOP - 8,
+        MEMORY,
+        MEMORY + 8,
+        1 << 32,
+        1 << 63,
+        (1 << 64) - 8,
+        (1 << 64) - 1,
+    ],
 )
 @pytest.mark.parametrize(
     ("tool", "code", "size"),
-    [("read8", "LOAD_FAULT", 1), ("read64", "LOAD_FAULT", 8), ("write8", "STORE_FAULT", 1), ("write64", "STORE_FAULT", 8)],
+    [
+        ("read8", "LOAD_FAULT", 1),
+        ("read64", "LOAD_FAULT", 8),
+        ("write8", "STORE_FAULT", 1),
+        ("write64", "STORE_FAULT", 8),
+    ],
 )
 def test_wild_access_is_a_trap_with_its_address(attacks, tool, code, size, address):
     trap = trapped(attacks, tool, address)
     in_guard = TOP - GUARD <= address < TOP
     assert trap.code is (TrapCode.STACK_OVERFLOW if in_guard else TrapCode[code])
-    assert (trap.address, trap.size, trap.access) == (address, size, "load" if code == "LOAD_FAULT" else "store")
+    assert (trap.address, trap.size, trap.access) == (
+        address,
+        size,
+        "load" if code == "LOAD_FAULT" else "store",
+    )
     assert trap.symbol == f"berm_tool_{tool}"
 
 
@@ -232,7 +255,9 @@ def test_empty_log_lines_are_not_free(engine, attacks_image):
 
 def test_log_line_that_is_not_text_is_repaired(engine, attacks_image):
     lines = []
-    berm.Harness.load(engine, attacks_image, log=lambda _call, line: lines.append(line)).call("log_garbage", "")
+    berm.Harness.load(engine, attacks_image, log=lambda _call, line: lines.append(line)).call(
+        "log_garbage", ""
+    )
     assert lines == ["\ufffd\ufffd\x1b[2J"]
 
 

@@ -2,10 +2,12 @@
 
 import gc
 import os
+from pathlib import Path
 
 import anyio
-import berm
 import pytest
+
+import berm
 from berm import Capability, aio
 from berm.wire import pack_fields
 
@@ -16,8 +18,7 @@ GROWTH = 2 << 20  # bytes that a flat process may still grow by: allocator noise
 
 
 def resident():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def grown(work, rounds=ROUNDS):
@@ -58,12 +59,14 @@ def harness(loaded, plain):
     )
 
 
-def test_a_hundred_thousand_calls_are_flat(harness, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_a_hundred_thousand_calls_are_flat(harness):
     blob = b"x" * 256
     assert grown(lambda: harness.call("echo", blob)) < GROWTH
 
 
-def test_every_kind_of_call_is_flat(harness, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_every_kind_of_call_is_flat(harness):
     def work():
         harness.call("echo", b"x" * 5000)
         harness.call("fails", "no")
@@ -80,7 +83,8 @@ def test_every_kind_of_call_is_flat(harness, no_guest_left):
     assert grown(work, ROUNDS // 10) < GROWTH
 
 
-def test_every_kind_of_death_is_flat(harness, attacks, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_every_kind_of_death_is_flat(harness, attacks):
     def work():
         dies(harness, "unbound")
         dies(harness, "latin1")
@@ -106,7 +110,8 @@ def test_engines_that_come_and_go_are_flat(plain_image):
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_awaited_calls_are_flat(harness, backend, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_awaited_calls_are_flat(harness, backend):
     async def many():
         async def work():
             await aio.call(harness, "wait", "x")

@@ -1,14 +1,15 @@
-"""Threads: one harness called from many, real parallelism, one invocation that two threads want, and signals."""
+"""Threads: one harness called from many, guests at the same time, one invocation wanted twice, signals."""
 
-import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+
+import pytest
 
 import berm
-import pytest
 from berm import Capability, TrapCode
 
 pytestmark = pytest.mark.core
@@ -38,7 +39,8 @@ def in_threads(count, work):
     return results
 
 
-def test_many_threads_call_one_harness(loaded, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_many_threads_call_one_harness(loaded):
     harness = loaded(Capability("test.ask", lambda call, request: request + str(call.context).encode()))
 
     def work(number):
@@ -120,8 +122,11 @@ def test_one_invocation_from_two_threads_is_an_error(attacks):
     assert caught.value.code is TrapCode.INTERRUPTED
 
 
-@pytest.mark.parametrize("tool", ["spin", "tail_chain", "indirect_chain", "recurse", "log_flood", "ask_flood"])
-def test_interrupt_from_another_thread_stops_any_guest_at_once(attacks, tool, no_guest_left):
+@pytest.mark.parametrize(
+    "tool", ["spin", "tail_chain", "indirect_chain", "recurse", "log_flood", "ask_flood"]
+)
+@pytest.mark.usefixtures("no_guest_left")
+def test_interrupt_from_another_thread_stops_any_guest_at_once(attacks, tool):
     for delay in (0, 0.001, 0.02):
         invocation = attacks.start(tool, "0")
         timer = threading.Timer(delay, invocation.interrupt)
@@ -134,7 +139,8 @@ def test_interrupt_from_another_thread_stops_any_guest_at_once(attacks, tool, no
         timer.join()
 
 
-def test_interrupts_that_race_with_the_end_do_no_harm(plain, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_interrupts_that_race_with_the_end_do_no_harm(plain):
     for round_ in range(300):
         invocation = plain.start("compute", str(round_ * 37))
         thread = threading.Thread(target=invocation.interrupt)
@@ -175,18 +181,21 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("tool", ["spin", "ask_flood"])
 def test_keyboard_interrupt_surfaces_from_a_guest_that_never_ends(tool):
-    tests = os.path.dirname(os.path.dirname(__file__))
+    tests = str(Path(__file__).parents[1])
     program = SIGNALLED.format(tests=tests, tool=tool)
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (result.stdout.split(), result.stderr) == (["interrupted", "True", "0"], "")
 
 
-def test_keyboard_interrupt_during_advance_closes_the_invocation(attacks, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_keyboard_interrupt_during_advance_closes_the_invocation(attacks):
     invocation = attacks.start("spin", "")
     previous = signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - whichever step it is that the signal meets
             while invocation.advance() is None:
                 pass
     finally:

@@ -3,9 +3,10 @@
 import struct
 
 import pytest
-from berm import wire
 from hypothesis import given
 from hypothesis import strategies as st
+
+from berm import wire
 
 pytestmark = pytest.mark.core
 
@@ -63,7 +64,9 @@ def test_integers_are_decimal_text(value):
     assert wire.decode_int(wire.encode_int(value), "n") == value
 
 
-@pytest.mark.parametrize("field", [b"", b"-", b"+1", b" 1", b"1 ", b"1\n", b"1_0", b"0x1", b"1.0", b"\xd9\xa1", b"9" * 21])
+@pytest.mark.parametrize(
+    "field", [b"", b"-", b"+1", b" 1", b"1 ", b"1\n", b"1_0", b"0x1", b"1.0", b"\xd9\xa1", b"9" * 21]
+)
 def test_other_spellings_of_integers_are_errors(field):
     with pytest.raises(wire.WireError, match="n: expected a decimal integer, got "):
         wire.decode_int(field, "n")
