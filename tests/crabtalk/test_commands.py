@@ -20,6 +20,7 @@ from crabtalk.capabilities._failure import Failure
 from crabtalk.capabilities._process import HeadAndTail
 from crabtalk.capabilities.commands import Commands, commands, isolation_level
 from descriptors import open_descriptors
+from processes import Marker
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
@@ -63,36 +64,6 @@ def sh(root, bind):
         return json.loads(await exec_.wait("berm.exec.run", command, cwd, *env, call=call))
 
     return sh
-
-
-class Marker:
-    """An argument that tells the processes of one test from all others."""
-
-    def __init__(self):
-        self.seconds = f"{random.randrange(10**8, 10**9)}"
-
-    def alive(self):
-        """List what carries the mark; no process of the sandbox can hide from its parent's namespace."""
-        found = []
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                line = path.read_bytes()
-            except OSError:
-                continue
-            if self.seconds.encode() in line:
-                found.append(line)
-        return found
-
-    def sleepers(self):
-        return sum(line.startswith(b"sleep") for line in self.alive())
-
-    def gone(self, within_s=2.0):
-        deadline = time.monotonic() + within_s
-        while self.alive():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.01)
-        return True
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ Each entry point is named for its option (`--root`, `--host`, `--zone`, `--stora
     (values: Sequence[str]) -> tuple[Capability, ...]
 
 `values` holds what the option was given, in order, at least one; an option that takes one value refuses more.
-What is wrong with a value is a `ValueError` with a sentence for the user. Resources (the handle of a root, the
-file of a storage) live as long as the capabilities that were returned. An option costs its own imports alone.
+What is wrong with a value is a `ValueError` with a sentence for the user. Resources (the handle of a root,
+the file of a storage) live as long as the capabilities that were returned. An option costs only its own
+imports.
 """
 
 from collections.abc import Sequence
