@@ -263,7 +263,7 @@ cdef class Machine:
             raise ValueError(f"guest memory [{start:#x}, {stop:#x}) is not readable")
         return found
 
-    def write(self, const uint8_t[::1] data, start):
+    def write(self, const uint8_t[::1] data not None, start):
         """Write guest bytes through the dirty log.
 
         Raises:

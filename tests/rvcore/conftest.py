@@ -1,0 +1,24 @@
+"""What the tests of rvcore share: guests from assembly that are closed and checked, and careful arenas."""
+
+import contextlib
+
+import pytest
+
+from rvcore._memory import check_arenas
+
+from .guests import Guest
+
+
+@pytest.fixture
+def careful_arenas():
+    """Compare every arena that comes back with a pristine one; a difference is an unraisable error."""
+    before = check_arenas(True)
+    yield
+    check_arenas(before)
+
+
+@pytest.fixture
+def guest(careful_arenas):
+    """Make guests, which are closed when the test ends."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *args, **options: stack.enter_context(Guest(*args, **options))
