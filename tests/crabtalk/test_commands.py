@@ -5,6 +5,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -543,16 +544,11 @@ async def test_the_daemon_dying_takes_its_commands_along(root, level, marker):
 
 
 def test_descendants_are_found_by_parent_whatever_their_name():
-    child = os.fork()
-    if not child:
-        Path("/proc/self/comm").write_text("a) S 1 (b")
-        time.sleep(60)
-        os._exit(0)
-    try:
-        deadline = time.monotonic() + 5
-        while "a) S 1" not in Path(f"/proc/{child}/comm").read_text() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert child in list(_supervisor.descendants(os.getpid()))
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+    program = (
+        "import time; open('/proc/self/comm', 'w').write('a) S 1 (b'); print(flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        assert Path(f"/proc/{child.pid}/comm").read_text() == "a) S 1 (b\n"
+        assert child.pid in list(_supervisor.descendants(os.getpid()))
+        child.kill()

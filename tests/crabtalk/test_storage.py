@@ -203,6 +203,25 @@ def test_another_programs_database_is_left_alone(tmp_path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "ALTER TABLE entry RENAME TO real; CREATE VIEW entry AS SELECT * FROM real",
+        "CREATE TRIGGER t AFTER INSERT ON entry BEGIN DELETE FROM usage; END",
+        "CREATE TABLE more (x)",
+        "DROP TABLE usage",
+    ],
+)
+def test_a_file_with_a_program_in_it_is_refused(tmp_path, program):
+    path = tmp_path / "store"
+    KeyValueFile(path).close()
+    db = sqlite3.connect(path)
+    db.executescript(program)
+    db.close()
+    with pytest.raises(ValueError, match="tables of another making"):
+        KeyValueFile(path)
+
+
 def test_a_file_that_is_no_database_is_left_alone(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("dear diary, " * 100)

@@ -53,6 +53,10 @@ class Place(NamedTuple):
         """Return what is known of the leaf, not following it."""
         return os.stat(self.leaf, dir_fd=self.dir_fd, follow_symlinks=False)
 
+    def open_directory(self) -> int:
+        """Open the leaf as a handle to walk from; it needs no more than the right to enter."""
+        return os.open(self.leaf, _HANDLE | os.O_NOFOLLOW, dir_fd=self.dir_fd)
+
 
 class Root:
     """A directory held open: the bound of everything that is located through it."""

@@ -20,11 +20,12 @@ from typing import Final, Protocol, Self
 ENTRY_BYTES: Final = 64
 
 _APPLICATION_ID: Final = 0x43726162  # "Crab", in the header of the file
+# Word for word what SQLite keeps of them.
 _TABLES: Final = (
-    """CREATE TABLE IF NOT EXISTS entry (
+    """CREATE TABLE entry (
         owner TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (owner, key)
     ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS usage (owner TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE usage (owner TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID""",
 )
 _BUSY_S: Final = 10.0  # other processes may hold the file for one transaction each
 
@@ -129,7 +130,7 @@ class KeyValueFile:
         self._lock = threading.Lock()
         try:
             self._prepare()
-        except (sqlite3.Error, ValueError) as error:
+        except (sqlite3.Error, StorageError, ValueError) as error:
             self._close()
             raise ValueError(f"storage `{path}`: {_reason(error)}") from error
 
@@ -182,17 +183,25 @@ class KeyValueFile:
 
     def _prepare(self) -> None:
         (found,) = self._db.execute("PRAGMA application_id").fetchone()
-        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        if found != _APPLICATION_ID and tables:
+        if found != _APPLICATION_ID and self._schema():
             raise ValueError("is a database of another program")
+        self._db.execute("PRAGMA trusted_schema = OFF")
         # Sent to the disk before a commit returns: nothing acknowledged is lost. The log beside the file
         # makes that one wait for the disk instead of three, and is gone when the last user closed the file.
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         with self.transaction() as cursor:
-            cursor.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-            for table in _TABLES:
-                cursor.execute(table)
+            if not self._schema():
+                cursor.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                for table in _TABLES:
+                    cursor.execute(table)
+        # A file that somebody else could write may hold views and triggers, which are programs.
+        if self._schema() != set(_TABLES):
+            raise ValueError("has tables of another making")
+
+    def _schema(self) -> set[str]:
+        rows = self._db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
+        return {str(sql) for (sql,) in rows}
 
 
 class FileKeyValue:

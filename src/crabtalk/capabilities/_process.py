@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -57,8 +56,7 @@ class HeadAndTail:
         self._head_room = cap_bytes // 2
         self._tail_cap = cap_bytes - self._head_room
         self._head = bytearray()
-        self._tail: deque[bytes] = deque()
-        self._tail_bytes = 0
+        self._tail = bytearray()
         self._dropped = 0
 
     def write(self, data: bytes) -> None:
@@ -66,25 +64,24 @@ class HeadAndTail:
         head = data[: self._head_room]
         self._head += head
         self._head_room -= len(head)
-        if rest := data[len(head) :]:
-            self._tail.append(rest)
-            self._tail_bytes += len(rest)
-        # A chunk goes when those after it fill the tail; `taken` cuts what is over then.
-        while self._tail and self._tail_bytes - len(self._tail[0]) >= self._tail_cap:
-            gone = len(self._tail.popleft())
-            self._tail_bytes -= gone
-            self._dropped += gone
+        self._tail += data[len(head) :]
+        # Cut when there is twice too much, so that each byte is moved once at most.
+        if len(self._tail) > 2 * self._tail_cap:
+            self._cut(len(self._tail) - self._tail_cap)
 
     def taken(self) -> Output:
         """Return what was kept; a line between head and tail says how much was not."""
-        tail = b"".join(self._tail)
-        over = max(0, len(tail) - self._tail_cap)
-        if not self._dropped + over:
-            return Output(bytes(self._head) + tail, 0)
+        over = len(self._tail) - self._tail_cap
+        if not self._dropped and over <= 0:
+            return Output(bytes(self._head + self._tail), 0)
         # The line takes its room from the tail, so that the whole stays within the cap.
-        over = min(len(tail), over + _MARK_BYTES)
-        dropped = self._dropped + over
-        return Output(b"%b\n[%d bytes dropped]\n%b" % (bytes(self._head), dropped, tail[over:]), dropped)
+        self._cut(min(len(self._tail), max(over, 0) + _MARK_BYTES))
+        mark = b"\n[%d bytes dropped]\n" % self._dropped
+        return Output(bytes(self._head) + mark + bytes(self._tail), self._dropped)
+
+    def _cut(self, count: int) -> None:
+        del self._tail[:count]
+        self._dropped += count
 
 
 class Command:

@@ -72,8 +72,7 @@ class Commands:
 
     def _start(self, command: str, cwd: str, variables: dict[str, str]) -> Command:
         with explained(cwd), self.root.locate(cwd) as place:
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            cwd_fd = os.open(place.leaf, flags, dir_fd=place.dir_fd)
+            cwd_fd = place.open_directory()
         try:
             task = _supervisor.Task(
                 level=self.level,
