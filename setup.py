@@ -16,8 +16,9 @@ SANITIZE = os.environ.get("RVCORE_SANITIZE") == "1"
 
 DIRECTIVES = {
     "language_level": 3,
-    "boundscheck": DEBUG,
-    "wraparound": True,  # hot code uses pointers, which have none; a list index of -1 must mean the last
+    # Hot code uses pointers, which have neither; a list must behave as in Python.
+    "boundscheck": True,
+    "wraparound": True,
     "cdivision": True,
     "initializedcheck": False,
     "embedsignature": True,

@@ -34,6 +34,7 @@ cdef enum:
     PERM_DIRTY = 4      # stores go through: the page is in the dirty log
     PERM_RESIDENT = 8   # the page has been written since the arena was last trimmed
 
+    FEW_DIRTY = 64      # written pages that an arena logs without touching a page of log
     CALL_RING = 16      # host calls remembered for a trap's report, a power of two
     QUANTUM = 10000     # instructions between looks at the interrupt word and the clock: about 10 µs
     DIRTY_COST = 512    # a page's first store counts as this many instructions towards QUANTUM (it may fault)
@@ -99,7 +100,9 @@ ctypedef struct Arena:
     uint8_t* mem         # host address of guest address 0; owned by the mapping
     uint8_t* mapping     # start of the reservation
     size_t mapping_size  # bytes reserved
-    uint32_t* dirty      # page numbers written since the last reset; inside the mapping
+    uint32_t* dirty      # page numbers written since the last reset: `few`, or when that is full `many`
+    uint32_t* many       # room for every page; inside the mapping
+    uint32_t few[FEW_DIRTY]
     uint32_t dirty_count
     uint32_t resident    # pages with PERM_RESIDENT
     Arena* next          # next free arena of the pool

@@ -24,7 +24,7 @@ cdef class PoolBudget:
 
 
 cdef class ArenaPool:
-    cdef PoolBudget budget
+    cdef readonly PoolBudget budget
     cdef readonly uint64_t memory_size   # bytes
     cdef uint64_t first_page             # first page of the image
     cdef uint64_t image_pages
@@ -38,6 +38,7 @@ cdef class ArenaPool:
     cdef Arena* free
     cdef bint closed
 
+    cdef int hold_image(self, list pieces) except -1
     cdef Arena* acquire(self) except NULL
     cdef void release(self, Arena* arena) noexcept
     cdef void close(self) noexcept

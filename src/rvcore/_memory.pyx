@@ -21,7 +21,7 @@ from libc.string cimport memcmp, memcpy, memset
 from posix.unistd cimport close as close_fd
 
 from rvcore._hart cimport (
-    DIRTY_COST, PAGE_BITS, PAGE_SIZE, PERM_DIRTY, PERM_NONE, PERM_OFFSET, PERM_READ_ONLY, PERM_RESIDENT,
+    DIRTY_COST, FEW_DIRTY, PAGE_BITS, PAGE_SIZE, PERM_DIRTY, PERM_NONE, PERM_OFFSET, PERM_READ_ONLY, PERM_RESIDENT,
     TRAP_LOAD_FAULT, TRAP_STORE_FAULT, Arena, Hart, unlikely,
 )
 
@@ -94,6 +94,9 @@ cdef int load_slow(Hart* h, uint64_t addr, void* dst, uint64_t size) noexcept no
 
 
 cdef inline void log_dirty(Hart* h, Arena* arena, uint64_t page, uint8_t* perm) noexcept nogil:
+    if arena.dirty_count == FEW_DIRTY:
+        memcpy(arena.many, arena.few, sizeof(arena.few))
+        arena.dirty = arena.many
     arena.dirty[arena.dirty_count] = <uint32_t>page
     arena.dirty_count += 1
     if not perm[0] & PERM_RESIDENT:
@@ -178,12 +181,12 @@ cdef class ArenaPool:
         self.guard_pages = guard_pages
         self.hold_image(pieces)
 
-    def hold_image(self, list pieces):
+    cdef int hold_image(self, list pieces) except -1:
         """Keep the pristine image where arenas can share its pages, or as a copy where the system cannot."""
         cdef void* at
         cdef size_t size = self.image_pages << PAGE_BITS
         if self.image_pages == 0:
-            return
+            return 0
         if sys.platform == "linux":
             self.fd = sealed_memfd(size, pieces)
             at = rv_map_pristine(size, self.fd)
@@ -196,6 +199,7 @@ cdef class ArenaPool:
                 image[offset:offset + len(piece)] = piece
             self.pristine_copy = bytes(image)
             self.pristine = <const uint8_t*><const char*>self.pristine_copy
+        return 0
 
     def __dealloc__(self):
         self.close()
@@ -232,7 +236,8 @@ cdef class ArenaPool:
         if arena.mapping == NULL:
             free(arena)
             raise MemoryError(f"cannot reserve {self.memory_size} bytes of guest memory: {os.strerror(errno)}")
-        arena.dirty = <uint32_t*>arena.mapping
+        arena.many = <uint32_t*>arena.mapping
+        arena.dirty = arena.few
         arena.mem = arena.mapping + log_size + PERM_OFFSET
         try:
             self.map_image(arena)
@@ -300,6 +305,7 @@ cdef class ArenaPool:
             else:
                 memset(at, 0, PAGE_SIZE)
             perm_of(arena.mem, page)[0] = PERM_RESIDENT
+        arena.dirty = arena.few
         arena.dirty_count = 0
 
     cdef bint is_pristine(self, Arena* arena) noexcept nogil:

@@ -7,10 +7,12 @@ direction of its jump, on operands that succeed and on operands that fault.
 
 from __future__ import annotations
 
+import itertools
 import random
 import zlib
 
 import pytest
+
 import rvcore
 from asm import assemble
 from elfs import build_elf
@@ -31,27 +33,19 @@ VARIANTS = ("f", "k", "l")
 
 def text_of(name: str, rd: str, rs1: str, target: str) -> str:
     """Write one instruction down; its second operand is a2."""
-    if name == "li":
-        return f"addi {rd}, x0, 40"
-    if name == "mv":
-        return f"addi {rd}, {rs1}, 0"
-    if name in LOADS:
-        return f"{name} {rd}, 8({rs1})"
-    if name in STORES:
-        return f"{name} a2, 8({rs1})"
-    if name in BRANCHES:
-        return f"{name} {rs1}, a2, {target}"
-    if name == "j":
-        return f"jal x0, {target}"
-    if name == "jal":
-        return f"jal {rd}, {target}"
-    if name == "jalr":
-        return f"jalr {rd}, 0({rs1})"
-    if name in SHIFTS:
-        return f"{name} {rd}, {rs1}, 3"
-    if ALL[CODES[name]].format == "I":
-        return f"{name} {rd}, {rs1}, 24"
-    return f"{name} {rd}, {rs1}, a2"
+    forms = {
+        "li": f"addi {rd}, x0, 40",
+        "mv": f"addi {rd}, {rs1}, 0",
+        "j": f"jal x0, {target}",
+        "jal": f"jal {rd}, {target}",
+        "jalr": f"jalr {rd}, 0({rs1})",
+        **dict.fromkeys(LOADS, f"{name} {rd}, 8({rs1})"),
+        **dict.fromkeys(STORES, f"{name} a2, 8({rs1})"),
+        **dict.fromkeys(BRANCHES, f"{name} {rs1}, a2, {target}"),
+        **dict.fromkeys(SHIFTS, f"{name} {rd}, {rs1}, 3"),
+    }
+    operand = "24" if ALL[CODES[name]].format == "I" else "a2"
+    return forms.get(name, f"{name} {rd}, {rs1}, {operand}")
 
 
 def program(pair: tuple[str, str, str], variant: str, *, backward: bool) -> tuple[bytes, int]:
@@ -164,7 +158,7 @@ def test_every_pair_is_fused(engine: rvcore.Engine) -> None:
         links = load(code, entry, engine)._program.code.links()
         found = [
             fused
-            for (name, link, fused), (after, _, _) in zip(links, links[1:], strict=False)
+            for (name, link, fused), (after, _, _) in itertools.pairwise(links)
             if (name, after, link) == pair
         ]
         assert any(found), pair
