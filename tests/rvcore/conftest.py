@@ -1,6 +1,7 @@
 """What the tests of rvcore share: guests from assembly that are closed and checked, and careful arenas."""
 
 import contextlib
+import time
 
 import pytest
 
@@ -22,3 +23,17 @@ def guest(careful_arenas):
     """Make guests, which are closed when the test ends."""
     with contextlib.ExitStack() as stack:
         yield lambda *args, **options: stack.enter_context(Guest(*args, **options))
+
+
+@pytest.fixture
+def core_clock():
+    """Bound the seconds of a block, loosely: debug and sanitizer builds share the bound."""
+
+    @contextlib.contextmanager
+    def clock(seconds):
+        start = time.perf_counter()
+        yield
+        took = time.perf_counter() - start
+        assert took < seconds, f"took {took:.2f} s, expected less than {seconds}"
+
+    return clock
