@@ -4,6 +4,7 @@ RVCORE_DEBUG=1 builds with -O0, checks and live-object counts; RVCORE_SANITIZE=1
 """
 
 import os
+import platform
 import sys
 from pathlib import Path
 
@@ -23,7 +24,9 @@ DIRECTIVES = {
     "initializedcheck": False,
     "embedsignature": True,
 }
-COMPILE = ["-fno-strict-aliasing", "-Wno-unused-function"]
+COMPILE = ["-fno-strict-aliasing", "-fwrapv", "-Wno-unused-function"]
+if platform.machine() in {"x86_64", "AMD64"}:
+    COMPILE.append("-fcf-protection=none")  # else every handler would start with an endbr64
 LINK: list[str] = []
 if DEBUG:
     COMPILE += ["-O0", "-g", "-DRVCORE_DEBUG=1", "-UNDEBUG"]
