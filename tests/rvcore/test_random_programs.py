@@ -31,7 +31,7 @@ INSTRUCTIONS = 1500
 FEW = range(40)
 SOME = range(40, 280)
 WILD = range(1_000_000, 1_000_100)
-MANY = range(10_000, 40_000)
+MANY = range(10_000, 20_000)
 
 
 def _check(program: RandomProgram, *, unicorn: bool = True) -> None:
