@@ -33,7 +33,7 @@ from rvcore._traps import TrapCode, Trap
 
 from berm.chain import Chain
 from berm.errors import AsyncCapabilityError, NoSuchEntry, NoSuchTool, Refused
-from berm.fnv import UNBOUND_REASONS, call_number
+from berm.fnv import advice, call_name, call_number
 from berm.manifest import ON_NOTIFY, ON_WAKE
 
 logger = logging.getLogger("berm.guest")
@@ -299,7 +299,7 @@ cdef class Guest:
             return self.explain(TrapCode.DEADLINE, f"not finished after {self.duration_ns() / 1e9:.3g} s")
         if self.state == EXIT_INTERRUPTED:
             return self.explain(TrapCode.INTERRUPTED, "")
-        return self.machine.trap()
+        return named(self.machine.trap())
 
     cdef object explain(self, code, str detail):
         """Make a Trap of ours at the place where the machine stands."""
@@ -477,7 +477,6 @@ def link_table(entries):
     for name, capability, refusable in entries:
         table.add_deferred(call_number(name), name)
         bound.append(Bound(capability, refusable))
-    table.know(UNBOUND_REASONS)
     return table, tuple(bound)
 
 
@@ -845,6 +844,14 @@ cdef class Invocation:
         if self.busy:
             raise RuntimeError("the invocation is being driven, interrupt it first")
         self.drop_all()
+
+
+def named(trap):
+    """Return the trap of an unknown call with the call's name, where the ABI knows one for its number."""
+    name = call_name(trap.number) if trap.code is TrapCode.UNKNOWN_HOST_CALL else None
+    if name is None:
+        return trap
+    return Trap(**{**trap.__dict__, "name": name, "detail": advice(name)})
 
 
 cdef str text_of(object error):

@@ -96,11 +96,6 @@ def call_name(number: int) -> str | None:
     return _NAMES.get(number)
 
 
-def unbound_reason(name: str) -> str:
-    """Say what the author or operator of an image that calls `name` can do about it."""
-    if name in RETIRED:
-        return f"`{name}` is retired: use {', '.join(RETIRED[name])}"
-    return f"capability `{name}` is not bound"
-
-
-UNBOUND_REASONS = {number: unbound_reason(name) for number, name in _NAMES.items()}
+def advice(name: str) -> str:
+    """Say what an image that calls `name` should call instead, "" where nothing replaces it."""
+    return f"retired, use {', '.join(RETIRED[name])}" if name in RETIRED else ""

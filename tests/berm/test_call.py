@@ -136,19 +136,24 @@ def test_unbound_capability_is_a_trap_that_names_it(plain):
     trap = trapped(plain, "unbound", "path")
     assert trap.code is TrapCode.UNKNOWN_HOST_CALL
     assert trap.number == berm.fnv.call_number("berm.fs.read")
-    assert "`berm.fs.read` is not bound" in str(trap)
+    assert trap.name == "berm.fs.read"
+    assert "`berm.fs.read` is not bound here" in str(trap)
+    assert trap.detail == ""
     assert trap.host_calls[-1] == "berm.args.read"
 
 
 def test_retired_capability_names_its_replacements(plain):
     trap = trapped(plain, "retired", "")
     assert trap.code is TrapCode.UNKNOWN_HOST_CALL
-    assert "use berm.call, crabtalk.agent.send, crabtalk.wake.*" in str(trap)
+    assert trap.name == "crabtalk.protocol.call"
+    assert trap.detail.startswith("retired, use berm.call, crabtalk.agent.send, crabtalk.wake.*")
+    assert trap.detail in str(trap)
 
 
 def test_unheard_of_number_is_shown(plain):
     trap = trapped(plain, "unheard", "")
     assert trap.code is TrapCode.UNKNOWN_HOST_CALL
+    assert trap.name is None
     assert f"{berm.fnv.call_number('test.unheard'):#x}" in str(trap)
 
 
