@@ -1,11 +1,12 @@
 from collections.abc import Iterator
-from typing import final
+from typing import Self, final
 
+from rvcore._machine import RunHook
 from rvcore._program import Program
 
 @final
-class Recorder:
-    def __init__(self, program: Program, *, max_events: int = ...) -> None: ...
+class Recorder(RunHook):
+    def __new__(cls, program: Program, *, max_events: int = ...) -> Self: ...
     @property
     def program(self) -> Program: ...
     @property

@@ -9,6 +9,7 @@ return drops the activations whose callers' stack lies at or below the stack poi
 to, so that `longjmp` comes out right; a switch to another stack does not.
 """
 
+cimport cython
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
@@ -37,6 +38,8 @@ cdef inline bint ends_block(const Op* op) noexcept nogil:
     return IS_JUMP[op.code]
 
 
+@cython.final
+@cython.auto_pickle(False)
 cdef class Recorder(RunHook):
     """Watches one run of one program, from its entry on; give it to a machine as its `hook`."""
 

@@ -44,6 +44,8 @@ class Session:
 
         invocation = self._start(args, raw=True)
         machine = invocation.machine
+        if machine is None:
+            raise RuntimeError("an invocation that has not run has no machine, please report")
         recorder = machine.hook = Recorder(machine.program, max_events=max_events)
         return recorder, self._drive(invocation)
 
