@@ -67,7 +67,7 @@ VARIANT_TESTS = PYTHONPATH=$(abspath build/$@/src) $(PYTEST) -q -m "core and not
 
 define copy-and-compile
 	@mkdir -p build/$@
-	tar -cf - --exclude='*.so' --exclude='src/rvcore/*.c' --exclude='src/berm/*.c' --exclude='*/__pycache__' \
+	tar -cf - --exclude='*.so' --exclude='src/rvcore/*.c' --exclude='src/berm/_*.c' --exclude='*/__pycache__' \
 	    --exclude='src/rvcore/_handlers.pyx' setup.py pyproject.toml README.md src | tar -xf - -C build/$@
 	cd build/$@ && $(1) $(abspath $(PY)) setup.py -q build_ext --inplace > build.log 2>&1 \
 	    || { cat build.log; exit 1; }
@@ -77,11 +77,16 @@ debug-test: build
 	$(call copy-and-compile,RVCORE_DEBUG=1)
 	$(VARIANT_TESTS)
 
-# Leak detection is off: CPython itself keeps objects until the process ends.
+# Leak detection is off: CPython itself keeps objects until the process ends. Reports go to files, since a sanitizer
+# ends the process in the middle of a test whose output is captured.
+REPORTS = $(abspath build/asan-test)/report
 asan-test: build
 	$(call copy-and-compile,RVCORE_SANITIZE=1)
+	rm -f $(REPORTS).*
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
-	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 $(VARIANT_TESTS)
+	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(REPORTS) \
+	    UBSAN_OPTIONS=print_stacktrace=1:log_path=$(REPORTS) \
+	    $(VARIANT_TESTS) || { cat $(REPORTS).*; exit 1; }
 
 clean:
 	rm -rf build dist bench/build tests/guests/build harness/*/build .pytest_cache .mypy_cache .ruff_cache .hypothesis
