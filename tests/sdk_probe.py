@@ -65,7 +65,9 @@ class Probe:
 
     def ask(self, what: str, data: bytes) -> bytes:
         process = self.start()
-        assert process.stdin and process.stdout and process.stderr
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         request = what.encode() + data
         try:
             process.stdin.write(len(request).to_bytes(4, "little") + request)

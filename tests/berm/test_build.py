@@ -1,4 +1,4 @@
-"""berm build: images from sources, what they hold, what is refused, and that the same sources give the same bytes."""
+"""berm build: images from sources, what they hold, what is refused; equal sources give equal bytes."""
 
 import hashlib
 import json
@@ -9,8 +9,9 @@ import sys
 import threading
 from pathlib import Path
 
-import berm
 import pytest
+
+import berm
 from berm.build import BuildError, build_harness, build_image
 from berm.build import toolchain as toolchain_module
 from berm.build.cache import cached, key_of
@@ -74,16 +75,26 @@ def test_an_image_is_built_and_runs(project, tmp_path, engine, cc):
 def test_several_sources_make_one_image(project, tmp_path, engine):
     main = project(HELLO + '#include "words.h"\nBERM_TOOL(word, "A word.") { berm_puts(out, word()); }\n')
     project("const char *word(void);\n", "words.h")
-    other = project('#include <berm/berm.h>\n#include "words.h"\nconst char *word(void) { return "word"; }\n', "words.c")
-    more = project('#include <berm/berm.h>\nBERM_TOOL(cpp, "In C++.") { berm_puts(out, "cpp"); }\n', "more.cpp")
+    other = project(
+        '#include <berm/berm.h>\n#include "words.h"\nconst char *word(void) { return "word"; }\n', "words.c"
+    )
+    more = project(
+        '#include <berm/berm.h>\nBERM_TOOL(cpp, "In C++.") { berm_puts(out, "cpp"); }\n', "more.cpp"
+    )
     built = build_image([main, other, more], tmp_path / "all.elf")
     assert [tool["name"] for tool in built.manifest["tools"]] == ["hello", "word", "cpp"]
-    assert [run(engine, built.path, tool).text for tool in ("hello", "word", "cpp")] == ["hello", "word", "cpp"]
+    assert [run(engine, built.path, tool).text for tool in ("hello", "word", "cpp")] == [
+        "hello",
+        "word",
+        "cpp",
+    ]
 
 
 def test_assembly_and_objects_are_linked_in(project, tmp_path, engine):
     main = project(HELLO + 'int three(void);\nBERM_TOOL(three, "3") { berm_printf(out, "%d", three()); }\n')
-    assembly = project("    .text\n    .globl three\n    .type three, @function\nthree:\n    li a0, 3\n    ret\n", "three.S")
+    assembly = project(
+        "    .text\n    .globl three\n    .type three, @function\nthree:\n    li a0, 3\n    ret\n", "three.S"
+    )
     zig = find_toolchain("zig")
     subprocess.run(zig.compile_command(assembly, tmp_path / "three.o", []), env=zig.environment(), check=True)
     for part in (assembly, tmp_path / "three.o"):
@@ -108,7 +119,10 @@ def test_the_image_has_what_a_host_needs_and_no_more(cc):
 
 
 def test_a_trap_names_the_author_s_line_in_a_debug_build(project, tmp_path, engine, cc):
-    text = HELLO + 'BERM_TOOL(dies, "x")\n{\n    volatile int *nowhere = (volatile int *)8;\n    *nowhere = 1;\n}\n'
+    text = (
+        HELLO
+        + 'BERM_TOOL(dies, "x")\n{\n    volatile int *nowhere = (volatile int *)8;\n    *nowhere = 1;\n}\n'
+    )
     source = project(text)
     plain = build_image([source], tmp_path / "plain.elf", cc=cc)
     debug = build_image([source], tmp_path / "debug.elf", cc=cc, debug=True)
@@ -150,14 +164,21 @@ BERM_TOOL(jump, "x", required(integer, n, "n"))
 
 @pytest.mark.parametrize("debug", [False, True])
 def test_the_digest_does_not_depend_on_where_the_sources_stand(tmp_path, monkeypatch, cc, debug):
-    text = HELLO + '#include "part.h"\nBERM_TOOL(place, "x") { berm_puts(out, __FILE__); berm_puts(out, part()); }\n'
+    text = (
+        HELLO
+        + '#include "part.h"\nBERM_TOOL(place, "x") { berm_puts(out, __FILE__); berm_puts(out, part()); }\n'
+    )
     digests = set()
     for place in ("a", "b/deeper"):
         directory = tmp_path / place
         directory.mkdir(parents=True)
         (directory / "hello.c").write_text(text)
         (directory / "part.h").write_text("static inline const char *part(void) { return __FILE__; }\n")
-        for working, source in ((directory, "hello.c"), (tmp_path, f"{place}/hello.c"), (tmp_path, directory / "hello.c")):
+        for working, source in (
+            (directory, "hello.c"),
+            (tmp_path, f"{place}/hello.c"),
+            (tmp_path, directory / "hello.c"),
+        ):
             monkeypatch.chdir(working)
             built = build_image([source], tmp_path / "out.elf", cc=cc, debug=debug)
             digests.add(built.sha256)
@@ -199,8 +220,16 @@ def test_an_undefined_function_is_named(project, tmp_path, cc):
     ("declaration", "line", "message"),
     [
         ('BERM_USAGE("a"); BERM_USAGE("b");', 6, "BERM_USAGE stands twice"),
-        ('BERM_TOOL(t, "x", required(string, a, "x"), optional(string, a_, "x")) { }', 6, "`a` is declared twice"),
-        ('BERM_TOOL(t, "x", optional(integer, a, "x", 1 + 1)) { }', 6, "must be a plain literal, got `1 + 1`"),
+        (
+            'BERM_TOOL(t, "x", required(string, a, "x"), optional(string, a_, "x")) { }',
+            6,
+            "`a` is declared twice",
+        ),
+        (
+            'BERM_TOOL(t, "x", optional(integer, a, "x", 1 + 1)) { }',
+            6,
+            "must be a plain literal, got `1 + 1`",
+        ),
         ('BERM_TOOL(t, "x", optional(number, a, "x", 1.0f)) { }', 6, "must be a plain number, got `1.0f`"),
         ('BERM_TOOL(t, "x", optional(boolean, a, "x", 2)) { }', 6, "must be true or false, got `2`"),
         ('BERM_TOOL(t, "x", optional(choice("a|b"), a, "x", "c")) { }', 6, "none of its choices: `c`"),
@@ -213,7 +242,9 @@ def test_an_undefined_function_is_named(project, tmp_path, cc):
         (f'BERM_TOOL({"t" * 65}, "x") {{ }}', 6, "at most 64 letters"),
     ],
 )
-def test_a_declaration_that_makes_no_manifest_is_refused_at_its_line(project, tmp_path, declaration, line, message):
+def test_a_declaration_that_makes_no_manifest_is_refused_at_its_line(
+    project, tmp_path, declaration, line, message
+):
     error = refused(project(HELLO + declaration + "\n"), tmp_path)
     assert error.message.startswith(f"hello.c:{line}: ")
     assert message in error.message
@@ -233,7 +264,10 @@ def test_a_default_for_an_array_is_a_compile_error_that_says_what_to_do(project,
 
 
 def test_sources_without_a_tool_are_refused(project, tmp_path):
-    assert refused(project("int x;\n"), tmp_path).message == "the sources declare no tool: write one with BERM_TOOL"
+    assert (
+        refused(project("int x;\n"), tmp_path).message
+        == "the sources declare no tool: write one with BERM_TOOL"
+    )
     assert refused([], tmp_path).message == "no sources"
     assert refused(tmp_path / "none.c", tmp_path).message == f"no such file: {tmp_path / 'none.c'}"
     assert "expected one of" in refused(project("", "x.py"), tmp_path).message
@@ -269,7 +303,10 @@ def test_warnings_are_shown_and_do_not_stop_the_build(project, tmp_path):
 def test_two_first_builds_at_once_both_succeed(project, tmp_path):
     """Separate processes, an empty cache, the same target."""
     source = project(HELLO)
-    code = "import sys; from berm.build import build_image; print(build_image([sys.argv[1]], sys.argv[2]).sha256)"
+    code = (
+        "import sys; from berm.build import build_image\n"
+        "print(build_image([sys.argv[1]], sys.argv[2]).sha256)"
+    )
     environment = {**os.environ, "BERM_CACHE_DIR": str(tmp_path / "cache")}
     runtime = find_toolchain("zig").runtime().parent
     shutil.copytree(runtime, tmp_path / "cache" / runtime.name)  # the slow part, which no race is about

@@ -5,8 +5,9 @@ import shutil
 import subprocess
 import sys
 
-import berm
 import pytest
+
+import berm
 from berm.build.native import find_host_compiler
 from berm.build.new import new_project
 
@@ -16,7 +17,12 @@ if shutil.which("cc") is None:
 
 def command(*args, cwd=None, env=None):
     return subprocess.run(
-        [sys.executable, "-m", "berm", *map(str, args)], cwd=cwd, env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "berm", *map(str, args)],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -77,7 +83,12 @@ BERM_ON_WAKE { berm_put(out, payload); }
 def test_new_writes_a_project_that_builds_passes_its_test_and_runs(made):
     project, said = made
     listed = [line for line in said.splitlines() if line.startswith("my-tool/")]
-    assert listed == ["my-tool/.gitignore", "my-tool/README.md", "my-tool/my-tool.c", "my-tool/tests/my-tool_test.c"]
+    assert listed == [
+        "my-tool/.gitignore",
+        "my-tool/README.md",
+        "my-tool/my-tool.c",
+        "my-tool/tests/my-tool_test.c",
+    ]
     tested = command("test", project)
     assert tested.returncode == 0, tested.stderr
     assert tested.stdout.splitlines()[-1] == "3 passed, 0 failed"
@@ -187,7 +198,11 @@ def test_each_test_begins_fresh_and_may_crash_or_hang(project):
     code, said, error = run_tests(
         project,
         """
-BERM_TEST(first) { EXPECT_DONE(berm_test_call("count", ""), "1"); EXPECT_DONE(berm_test_call("count", ""), "2"); }
+BERM_TEST(first)
+{
+    EXPECT_DONE(berm_test_call("count", ""), "1");
+    EXPECT_DONE(berm_test_call("count", ""), "2");
+}
 BERM_TEST(crashes) { berm_test_call("note", ""); }
 BERM_TEST(again) { EXPECT_DONE(berm_test_call("count", ""), "1"); }
 BERM_TEST(not_text) { berm_test_call("bytes", ""); }

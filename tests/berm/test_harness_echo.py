@@ -4,11 +4,12 @@ import json
 import subprocess
 import sys
 
-import berm
 import pytest
-from guest_images import HARNESSES, image
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import berm
+from guest_images import HARNESSES, image
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,10 @@ def test_a_text_over_the_output_limit_is_cut_and_says_so(echo):
 @pytest.mark.parametrize("name", ["echo", "os"])
 def test_the_native_tests_pass(name):
     done = subprocess.run(
-        [sys.executable, "-m", "berm", "test", str(HARNESSES / name)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "berm", "test", str(HARNESSES / name)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].endswith("passed, 0 failed")

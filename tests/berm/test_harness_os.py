@@ -2,18 +2,18 @@
 
 import fnmatch
 import json
-import os
 import re
 
 import anyio
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
 import berm
 import berm.aio
-import pytest
 from crabtalk.capabilities.commands import commands
 from crabtalk.capabilities.files import files
 from guest_images import image
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ def test_a_large_file_is_read_in_parts(os_harness, root):
 def test_nothing_outside_the_root_is_reached(os_harness, root, path):
     (root.parent / "outside").write_text("secret")
     (root / "a").mkdir()
-    os.symlink("../outside", root / "link")
-    os.symlink("..", root / "linked")
+    (root / "link").symlink_to("../outside")
+    (root / "linked").symlink_to("..")
     for tool, args in (
         ("read", {}),
         ("write", {"content": "x"}),
@@ -100,7 +100,7 @@ def test_nothing_outside_the_root_is_reached(os_harness, root, path):
 def test_glob_and_grep_do_not_follow_links(os_harness, root):
     (root / "d").mkdir()
     (root / "d" / "f.txt").write_text("needle\n")
-    os.symlink(".", root / "d" / "loop")
+    (root / "d" / "loop").symlink_to(".")
     assert done(os_harness, "glob", pattern="**/*.txt") == "d/f.txt\n"
     assert done(os_harness, "grep", pattern="needle") == "d/f.txt:1: needle\n"
 
@@ -147,14 +147,34 @@ def test_bash_runs_commands_in_the_root(engine, root, backend):
 
 def any_regex():
     atoms = st.sampled_from(
-        ["a", "b", "é", ".", "\\d", "\\w", "\\W", "[ab]", "[^a]", "[a-cé]", "1", "_", " ", "\\b", "^", "$", "\\."]
+        [
+            "a",
+            "b",
+            "é",
+            ".",
+            "\\d",
+            "\\w",
+            "\\W",
+            "[ab]",
+            "[^a]",
+            "[a-cé]",
+            "1",
+            "_",
+            " ",
+            "\\b",
+            "^",
+            "$",
+            "\\.",
+        ]
     )
 
     def extend(inner):
         return st.one_of(
             st.tuples(inner, inner).map("".join),
             st.tuples(inner, inner).map("|".join).map("(?:{})".format),
-            st.tuples(inner.map("({})".format), st.sampled_from(["*", "+", "?", "{2}", "{1,2}", "*?"])).map("".join),
+            st.tuples(inner.map("({})".format), st.sampled_from(["*", "+", "?", "{2}", "{1,2}", "*?"])).map(
+                "".join
+            ),
         )
 
     return st.recursive(atoms, extend, max_leaves=8)
@@ -175,7 +195,9 @@ def test_regular_expressions_match_as_in_python(engine, tmp_path_factory, patter
 
 
 names = st.text("ab.é", min_size=1, max_size=4).filter(lambda name: name not in {".", ".."})
-parts = st.lists(st.sampled_from(["a", "b", "é", ".", "*", "?", "[ab]", "[!a]"]), min_size=1, max_size=4).map("".join)
+parts = st.lists(st.sampled_from(["a", "b", "é", ".", "*", "?", "[ab]", "[!a]"]), min_size=1, max_size=4).map(
+    "".join
+)
 
 
 @given(parts, st.sets(names, min_size=1, max_size=8))

@@ -1,10 +1,11 @@
-"""The SDK inside the sandbox: parameters, failures, panics, memory, output and the C library (guests/sdk.c)."""
+"""The SDK inside the sandbox: parameters, failures, panics, memory, output, the C library (guests/sdk.c)."""
 
 import json
 import shutil
 
-import berm
 import pytest
+
+import berm
 from guest_images import image
 
 TOOLCHAINS = ["zig", "riscv64-unknown-elf-gcc", "clang-16"]
@@ -84,7 +85,7 @@ def test_null_counts_as_absent_for_an_optional_parameter(sdk):
 
 @pytest.mark.parametrize("written", ["3", "3.0", "30e-1", "0.3e1", " 3 "])
 def test_an_integer_may_be_written_in_any_way(sdk, written):
-    outcome = sdk.call("kinds", '{"text":"","whole":%s}' % written)
+    outcome = sdk.call("kinds", f'{{"text":"","whole":{written}}}')
     assert "whole=3 " in outcome.text
 
 
@@ -105,7 +106,10 @@ def test_a_key_given_twice_counts_as_its_last(sdk):
         ({"text": "", "whole": True}, "expected integer, got boolean - at `whole`"),
         ({"text": "", "whole": 1, "bounded": -6}, "expected at least -5, got -6 - at `bounded`"),
         ({"text": "", "whole": 1, "bounded": 11}, "expected at most 10, got 11 - at `bounded`"),
-        ({"text": "", "whole": 1, "colour": "blue"}, "expected `red` or `light green`, got `blue` - at `colour`"),
+        (
+            {"text": "", "whole": 1, "colour": "blue"},
+            "expected `red` or `light green`, got `blue` - at `colour`",
+        ),
         ({"text": "", "whole": 1, "ratio": "1"}, "expected number, got string - at `ratio`"),
         ({"text": "", "whole": 1, "flag": 1}, "expected boolean, got 1 - at `flag`"),
         ({"text": "", "whole": 1, "words": "a"}, "expected array of strings, got string - at `words`"),

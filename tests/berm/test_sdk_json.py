@@ -7,6 +7,7 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sdk_probe import Probe
 
 DEPTH = 128
@@ -165,7 +166,9 @@ def test_valid_documents_are_read_as_python_reads_them(probe, before, document, 
 @settings(max_examples=100, deadline=None)
 def test_damaged_documents_are_refused_where_python_refuses_them(probe, document, data):
     at = data.draw(st.integers(0, len(document)))
-    junk = data.draw(st.one_of(st.binary(max_size=3), st.sampled_from([b",", b"]", b'"', b"\\", b"\\ud800", b"0"])))
+    junk = data.draw(
+        st.one_of(st.binary(max_size=3), st.sampled_from([b",", b"]", b'"', b"\\", b"\\ud800", b"0"]))
+    )
     cut = data.draw(st.integers(0, 3))
     agree(probe, document[:at] + junk + document[at + cut :])
 
@@ -176,7 +179,7 @@ def test_any_bytes_are_read_or_refused(probe, data):
     agree(probe, data)
 
 
-@given(st.text("[]{}\":,\\u0123dDeE89.+- \ntruefalsn", max_size=40))
+@given(st.text('[]{}":,\\u0123dDeE89.+- \ntruefalsn', max_size=40))
 @settings(max_examples=100, deadline=None)
 def test_json_like_texts_are_read_or_refused(probe, text):
     agree(probe, text.encode())

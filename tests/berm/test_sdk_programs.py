@@ -1,12 +1,13 @@
-"""Real programs as guests, by every toolchain that is here: a formatter, a compressor, a hash, a language, C++."""
+"""Real programs as guests, by every toolchain here: a formatter, a compressor, a hash, a language, C++."""
 
 import hashlib
 import json
 import random
 import shutil
 
-import berm
 import pytest
+
+import berm
 from guest_images import image
 
 TOOLCHAINS = ["zig", "riscv64-unknown-elf-gcc", "clang-16"]

@@ -1,9 +1,10 @@
-"""The typed wrappers of capabilities, against host functions with the layouts of the ABI (guests/wrappers.c)."""
+"""The typed wrappers of capabilities, against host functions with the ABI's layouts (guests/wrappers.c)."""
 
 import json
 
-import berm
 import pytest
+
+import berm
 from berm.wire import pack_fields, unpack_fields
 from guest_images import image
 
@@ -41,7 +42,9 @@ def test_files(engine):
 
     def listing(_path):
         entries = [{"name": name.decode(), "kind": "file", "size": 1, "mtime_ms": -1} for name in kept]
-        return json.dumps([*entries, {"name": "ü", "kind": "directory", "size": 0, "mtime_ms": 2**53}]).encode()
+        return json.dumps(
+            [*entries, {"name": "ü", "kind": "directory", "size": 0, "mtime_ms": 2**53}]
+        ).encode()
 
     def read(path):
         if path not in kept:
@@ -57,12 +60,10 @@ def test_files(engine):
         berm__fs__write=write,
         berm__fs__stat=stat,
         berm__fs__list=listing,
-        berm__fs__remove=lambda path: b"" if kept.pop(path) else b"",
+        berm__fs__remove=lambda path: kept.pop(path)[:0],
     )
     outcome = run(engine, host, "fs", path="a.txt", content="héllo")
-    assert outcome.text == (
-        "héllo 6; file 6 5;a.txt file 1 -1;ü directory 0 9007199254740992;1 no such file"
-    )
+    assert outcome.text == ("héllo 6; file 6 5;a.txt file 1 -1;ü directory 0 9007199254740992;1 no such file")
     assert host.asked[0] == ("berm.fs.write", [b"a.txt", "héllo".encode()])
     assert [name for name, _ in host.asked] == [
         "berm.fs.write",
@@ -118,7 +119,9 @@ def test_the_clock(engine):
         berm__clock__now=pack_fields([b"1709164800123", b"-3600", b"Atlantic/Azores"]),
         berm__clock__offset=lambda _zone, _at: pack_fields([b"7200", b""]),
     )
-    assert run(engine, host, "clock", zone="Europe/Berlin").text == "2024-02-28 23:00 Atlantic/Azores;7200 0 0"
+    assert (
+        run(engine, host, "clock", zone="Europe/Berlin").text == "2024-02-28 23:00 Atlantic/Azores;7200 0 0"
+    )
     assert host.asked[1] == ("berm.clock.offset", [b"Europe/Berlin", b"1709164800123"])
 
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from berm.build.errors import BuildError
+from berm.build.image import build_image, harness_sources
 
 
 def add_compiler_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +19,12 @@ def add_compiler_arguments(parser: argparse.ArgumentParser) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="sources, or one project directory")
-    parser.add_argument("-o", dest="out", metavar="OUT.elf", help="the image; default: named for the first source")
-    parser.add_argument("--cc", default="zig", help="zig (default), clang or riscv64-unknown-elf-gcc, or a path")
+    parser.add_argument(
+        "-o", dest="out", metavar="OUT.elf", help="the image; default: named for the first source"
+    )
+    parser.add_argument(
+        "--cc", default="zig", help="zig (default), clang or riscv64-unknown-elf-gcc, or a path"
+    )
     add_compiler_arguments(parser)
 
 
@@ -29,19 +34,20 @@ def complain(error: BuildError) -> None:
     print(f"berm: {error.message}", file=sys.stderr)
 
 
+def _chosen(named: list[Path]) -> tuple[list[Path], Path]:
+    """Return the sources that were asked for, and where their image goes by default."""
+    first = named[0].resolve()
+    if not first.is_dir():
+        return named, Path(f"{first.stem}.elf")
+    if len(named) > 1:
+        raise BuildError("name one directory, or sources")
+    return harness_sources(named[0]), named[0] / f"{first.name}.elf"
+
+
 def run(args: argparse.Namespace) -> int:
     """Build, and print the image's path, size and digest."""
-    from berm.build.image import build_image, harness_sources
-
     try:
-        sources = [Path(source) for source in args.sources]
-        named = sources[0].resolve()
-        out = named.with_suffix(".elf").name
-        if named.is_dir():
-            if len(sources) > 1:
-                raise BuildError("name one directory, or sources")
-            out = str(sources[0] / f"{named.name}.elf")
-            sources = harness_sources(sources[0])
+        sources, out = _chosen([Path(source) for source in args.sources])
         built = build_image(sources, args.out or out, cc=args.cc, debug=args.debug, cflags=args.cflags)
     except BuildError as error:
         complain(error)

@@ -1,7 +1,7 @@
-"""What sources declared: reads the records that berm/detail/declare.h left in object files.
+r"""What sources declared: reads the records that berm/detail/declare.h left in object files.
 
-A record is text in the section `.berm.decl` of an object: \\x1e, its number in the file, the author's
-line, file and the declaration, split by \\x1f; sub-fields by \\x1d; the arguments of a type by \\x1c.
+A record is text in the section `.berm.decl` of an object: \x1e, its number in the file, the author's
+line, file and the declaration, split by \x1f; sub-fields by \x1d; the arguments of a type by \x1c.
 Everything here is checked again, with the author's line in each error.
 """
 
@@ -21,6 +21,7 @@ from berm.build.errors import BuildError
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
+_LEAST_PARTS = 4  # number, line, file, kind
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -100,7 +101,7 @@ def _records(path: Path) -> Iterator[_Record]:
 def _parse(path: Path, data: bytes) -> _Record:
     head, mark, rest = data.partition(b"\x1e")
     parts = rest.split(b"\x1f")
-    if head or not mark or len(parts) < 4:
+    if head or not mark or len(parts) < _LEAST_PARTS:
         raise BuildError(f"{path.name} holds a broken declaration: was it built with this SDK?")
     place = f"{parts[2].decode(errors='replace')}:{parts[1].decode(errors='replace')}"
     try:
@@ -189,7 +190,7 @@ def _integer(record: _Record, name: str, text: str) -> int:
     return int(text)
 
 
-def _default(record: _Record, name: str, schema: dict[str, Any], text: str) -> Any:
+def _default(record: _Record, name: str, schema: dict[str, Any], text: str) -> str | bool | float:
     if schema["type"] == "string":
         if text not in schema.get("enum", [text]):
             raise record.error(f"the default of `{name}` is none of its choices: `{text}`")

@@ -30,14 +30,14 @@ class Built:
     warnings: str  # what the compiler said although it succeeded
 
 
-def _sdk_flags(debug: bool) -> list[str]:
+def _sdk_flags(*, debug: bool) -> list[str]:
     """Return the flags that every guest source is compiled with, beside the compiler's own."""
     include, libc = SDK / "include", SDK / "libc"
     flags = ["-I", str(include), "-isystem", str(libc), f"-ffile-prefix-map={SDK}=berm-sdk"]
     return [*flags, "-g" if debug else "-g0"]
 
 
-def _sdk_objects(toolchain: Toolchain, debug: bool) -> list[Path]:
+def _sdk_objects(toolchain: Toolchain, *, debug: bool) -> list[Path]:
     """Compile the SDK once per compiler, flags and content, and return its objects."""
     sources = sorted([*(SDK / "src").glob("*.c"), *(SDK / "guest").glob("*.[cS]")])
     content = [
@@ -45,13 +45,13 @@ def _sdk_objects(toolchain: Toolchain, debug: bool) -> list[Path]:
         for part in ("include", "libc", "src", "guest")
         for path in sorted((SDK / part).rglob("*.[chS]"))
     ]
-    flags = toolchain.compile_command(Path("x.c"), Path("x.o"), _sdk_flags(debug))
+    flags = toolchain.compile_command(Path("x.c"), Path("x.o"), _sdk_flags(debug=debug))
     # Maps name directories of this machine and build, and take them out of what is made.
     fixed = [flag for flag in flags if not flag.startswith("-ffile-prefix-map=")]
     key = key_of([toolchain.identity, *fixed, *content])
 
     def make(directory: Path) -> None:
-        flags = [f"-ffile-prefix-map={directory}=.", *_sdk_flags(debug)]
+        flags = [f"-ffile-prefix-map={directory}=.", *_sdk_flags(debug=debug)]
         for source in sources:
             command = toolchain.compile_command(source, directory / f"{source.name}.o", flags)
             run(command, f"compiling the SDK's {source.name}", toolchain.environment(), directory)
@@ -71,7 +71,7 @@ def _check_sources(sources: Sequence[Path]) -> None:
             raise BuildError(f"no such file: {source}")
 
 
-def _author_flags(source: Path, debug: bool) -> list[str]:
+def _author_flags(source: Path, *, debug: bool) -> list[str]:
     """Add to the SDK's flags what hides where the sources stand: their paths become relative to themselves.
 
     The working directory comes first, so that the longer paths below it win.
@@ -79,7 +79,7 @@ def _author_flags(source: Path, debug: bool) -> list[str]:
     working, place = Path.cwd(), source.parent.resolve()
     outer = [] if working == Path("/") else [f"-ffile-prefix-map={working}=."]
     inner = [f"-ffile-prefix-map={prefix}/=" for prefix in dict.fromkeys((place, source.parent))]
-    return [*outer, *_sdk_flags(debug), *inner]
+    return [*outer, *_sdk_flags(debug=debug), *inner]
 
 
 def compile_sources(
@@ -96,7 +96,7 @@ def compile_sources(
             objects.append(source)
             continue
         target = directory / f"{index:03}-{source.stem}.o"
-        flags = [*_author_flags(source, debug), *cflags]
+        flags = [*_author_flags(source, debug=debug), *cflags]
         command = toolchain.compile_command(source, target, flags)
         said += run(command, f"compiling {source}", toolchain.environment())
         objects.append(target)
@@ -132,7 +132,7 @@ def build_image(
         glue_object = directory / "glue.o"
         run(toolchain.compile_command(glue, glue_object, ["-g0"]), "assembling", toolchain.environment())
         linked = directory / "linked.elf"
-        parts = [glue_object, *objects, *_sdk_objects(toolchain, debug)]
+        parts = [glue_object, *objects, *_sdk_objects(toolchain, debug=debug)]
         said += run(toolchain.link_command(parts, linked), "linking", toolchain.environment())
         image = strip(linked.read_bytes(), debug=debug)
     _write(target, image)

@@ -60,7 +60,9 @@ def find_host_compiler(cc: str | None = None) -> HostCompiler:
     wanted = cc or os.environ.get("CC") or "cc"
     found = shutil.which(wanted)
     if found is None:
-        raise BuildError(f"found no C compiler `{wanted}` for this machine: install one, or name it with --cc")
+        raise BuildError(
+            f"found no C compiler `{wanted}` for this machine: install one, or name it with --cc"
+        )
     version = run([found, "--version"], f"`{wanted} --version`", dict(os.environ))
     cxx = os.environ.get("CXX") or _twin(found)
     plain = HostCompiler(found, cxx, version, ())
@@ -102,14 +104,19 @@ def _sdk_objects(compiler: HostCompiler) -> list[Path]:
 
     def make(directory: Path) -> None:
         for source in sources:
-            compiler.compile(source, directory / f"{source.name}.o", ["-ffile-prefix-map=%s=berm-sdk" % SDK])
+            compiler.compile(source, directory / f"{source.name}.o", [f"-ffile-prefix-map={SDK}=berm-sdk"])
 
     entry = cached("native", key, make)
     return [entry / f"{source.name}.o" for source in sources]
 
 
 def build_tests(
-    sources: Sequence[Path], tests: Sequence[Path], out: Path, *, cc: str | None = None, cflags: Sequence[str] = ()
+    sources: Sequence[Path],
+    tests: Sequence[Path],
+    out: Path,
+    *,
+    cc: str | None = None,
+    cflags: Sequence[str] = (),
 ) -> str:
     """Build sources and tests into the program `out`, and return what the compiler said.
 

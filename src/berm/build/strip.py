@@ -63,7 +63,7 @@ class _Strings:
 def strip(image: bytes, *, debug: bool) -> bytes:
     """Return the image without what is not needed; `debug` keeps the debug sections."""
     header, sections = _read(image)
-    kept = [i for i, section in enumerate(sections) if not _is_dropped(section, sections, debug)]
+    kept = [i for i, section in enumerate(sections) if not _is_dropped(section, sections, debug=debug)]
     numbers = {old: new for new, old in enumerate(kept)}
     result = {i: replace(sections[i], data=_needed_relocations(sections[i])) for i in kept}
     for i in kept:
@@ -83,7 +83,8 @@ def _read(image: bytes) -> tuple[list[int], list[_Section]]:
     for row in rows:
         name = _string(strings, row[0]).decode()
         data = b"" if row[1] == _SHT_NOBITS else image[row[4] : row[4] + row[5]]
-        sections.append(_Section(name, *row[1:], data))
+        kind, flags, address, offset, size, link, info, align, entry = row[1:]
+        sections.append(_Section(name, kind, flags, address, offset, size, link, info, align, entry, data))
     return header, sections
 
 
@@ -91,7 +92,7 @@ def _string(table: bytes, at: int) -> bytes:
     return table[at : table.index(b"\0", at)]
 
 
-def _is_dropped(section: _Section, sections: list[_Section], debug: bool) -> bool:
+def _is_dropped(section: _Section, sections: list[_Section], *, debug: bool) -> bool:
     if section.kind == _SHT_RELA:
         return not sections[section.info].loaded
     unwanted = _COMMENTS if debug else _COMMENTS + _DEBUG

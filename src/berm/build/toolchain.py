@@ -71,9 +71,7 @@ def language_flags(source: Path) -> tuple[str, ...]:
     return ()
 
 
-def run(
-    command: Sequence[str], what: str, environment: dict[str, str], directory: Path | None = None
-) -> str:
+def run(command: Sequence[str], what: str, environment: dict[str, str], directory: Path | None = None) -> str:
     """Run a compiler or linker and return what it printed.
 
     Raises: BuildError with its output when it fails or does not exist.
@@ -269,4 +267,6 @@ def find_toolchain(cc: str) -> Toolchain:
         return Clang(command, version)
     if "Free Software Foundation" in version:
         return Gcc(command, version)
-    raise BuildError(f"`{cc}` is neither clang nor gcc: {version.splitlines()[0] if version else 'no version'}")
+    raise BuildError(
+        f"`{cc}` is neither clang nor gcc: {version.splitlines()[0] if version else 'no version'}"
+    )
