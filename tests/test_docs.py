@@ -113,11 +113,11 @@ def test_commands_print_what_the_document_says(path, reader):
             run += [step for step in steps(block) if not is_make(step)]
     printed = Shell(reader).run(run)
     differences = [
-        (step.line, step.command, step.expected, actual)
+        f"line {step.line}: $ {step.command}\n{step.expected}\n--- printed\n{actual.rstrip()}\n"
         for step, actual in zip(run, printed, strict=True)
         if not matches(step.expected, actual)
     ]
-    assert differences == []
+    assert not differences, "\n".join(differences)
 
 
 @document

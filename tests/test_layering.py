@@ -82,6 +82,7 @@ def violations(root: Path) -> list[str]:
         place = max((p for p in ALLOWED if within(name, p)), key=len)
         for target in sorted(imports(name, path)):
             standard = target.partition(".")[0] in sys.stdlib_module_names
+            standard |= path.suffix == ".pyi" and target.startswith("typing_extensions.")
             if not standard and not any(within(target, allowed) for allowed in ALLOWED[place]):
                 found.append(f"{name} imports {target}")
             for inner, users in INNERMOST.items():
