@@ -2,10 +2,10 @@
 
 import hashlib
 import os
-import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from berm.build.declarations import read_declarations
 from berm.build.errors import BuildError
 from berm.build.glue import glue_source
 from berm.build.strip import strip
-from berm.build.toolchain import OBJECT_SUFFIXES, SOURCE_SUFFIXES, Toolchain, find_toolchain, run
+from berm.build.toolchain import OBJECT_SUFFIXES, SOURCE_SUFFIXES, Toolchain, each, find_toolchain, run
 
 SDK = Path(__file__).resolve().parent.parent / "sdk"
 
@@ -52,9 +52,12 @@ def _sdk_objects(toolchain: Toolchain, *, debug: bool) -> list[Path]:
 
     def make(directory: Path) -> None:
         flags = [f"-ffile-prefix-map={directory}=.", *_sdk_flags(debug=debug)]
-        for source in sources:
+
+        def compile_one(source: Path) -> None:
             command = toolchain.compile_command(source, directory / f"{source.name}.o", flags)
             run(command, f"compiling the SDK's {source.name}", toolchain.environment(), directory)
+
+        each(partial(compile_one, source) for source in sources)
 
     entry = cached("sdk", key, make)
     return [entry / f"{source.name}.o" for source in sources]
@@ -89,18 +92,17 @@ def compile_sources(
 
     Raises: BuildError with the compiler's output.
     """
-    objects: list[Path] = []
-    said = ""
-    for index, source in enumerate(sources):
+
+    def compile_one(index: int, source: Path) -> tuple[Path, str]:
         if source.suffix in OBJECT_SUFFIXES:
-            objects.append(source)
-            continue
+            return source, ""
         target = directory / f"{index:03}-{source.stem}.o"
         flags = [*_author_flags(source, debug=debug), *cflags]
         command = toolchain.compile_command(source, target, flags)
-        said += run(command, f"compiling {source}", toolchain.environment())
-        objects.append(target)
-    return objects, said
+        return target, run(command, f"compiling {source}", toolchain.environment())
+
+    done = each(partial(compile_one, index, source) for index, source in enumerate(sources))
+    return [target for target, _ in done], "".join(said for _, said in done)
 
 
 def build_image(
@@ -169,9 +171,3 @@ def build_harness(
     place = Path(directory)
     target = Path(out) if out else place / f"{place.resolve().name}.elf"
     return build_image(harness_sources(place), target, cc=cc, debug=debug)
-
-
-def print_warnings(built: Built) -> None:
-    """Show what the compiler said."""
-    if built.warnings:
-        sys.stderr.write(built.warnings)

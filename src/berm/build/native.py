@@ -10,12 +10,13 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from berm.build.cache import cached, key_of
 from berm.build.errors import BuildError
 from berm.build.image import SDK
-from berm.build.toolchain import ASSEMBLY_SUFFIXES, CXX_SUFFIXES, OBJECT_SUFFIXES, run
+from berm.build.toolchain import ASSEMBLY_SUFFIXES, CXX_SUFFIXES, OBJECT_SUFFIXES, each, run
 
 _SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 _FLAGS = ("-O1", "-g", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-DBERM_NATIVE")
@@ -103,8 +104,8 @@ def _sdk_objects(compiler: HostCompiler) -> list[Path]:
     key = key_of([compiler.cc, compiler.version, *compiler.sanitize, *_FLAGS, *content])
 
     def make(directory: Path) -> None:
-        for source in sources:
-            compiler.compile(source, directory / f"{source.name}.o", [f"-ffile-prefix-map={SDK}=berm-sdk"])
+        flags = [f"-ffile-prefix-map={SDK}=berm-sdk"]
+        each(partial(compiler.compile, path, directory / f"{path.name}.o", flags) for path in sources)
 
     entry = cached("native", key, make)
     return [entry / f"{source.name}.o" for source in sources]
@@ -126,13 +127,12 @@ def build_tests(
     foreign = [path for path in sources if path.suffix in OBJECT_SUFFIXES | ASSEMBLY_SUFFIXES]
     if foreign:
         raise BuildError(f"`{foreign[0]}` is for the guest: `berm test` needs C or C++")
-    said = ""
     with tempfile.TemporaryDirectory(prefix="berm-test-") as name:
-        objects = []
-        for index, path in enumerate((*sources, *tests)):
-            target = Path(name) / f"{index:03}-{path.stem}.o"
-            said += compiler.compile(path, target, ["-I", str(sources[0].parent), *cflags])
-            objects.append(target)
-        cxx = any(path.suffix in CXX_SUFFIXES for path in (*sources, *tests))
+        paths = [*sources, *tests]
+        objects = [Path(name) / f"{index:03}-{path.stem}.o" for index, path in enumerate(paths)]
+        flags = ["-I", str(sources[0].parent), *cflags]
+        jobs = zip(paths, objects, strict=True)
+        said = each(partial(compiler.compile, path, target, flags) for path, target in jobs)
+        cxx = any(path.suffix in CXX_SUFFIXES for path in paths)
         compiler.link([*objects, *_sdk_objects(compiler)], out, cxx=cxx)
-    return said
+    return "".join(said)

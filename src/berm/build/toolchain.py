@@ -7,14 +7,17 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from berm.build.cache import cache_directory, cached, key_of
 from berm.build.errors import BuildError
+
+T = TypeVar("T")
 
 CXX_SUFFIXES = frozenset({".cpp", ".cc", ".cxx", ".C"})
 ASSEMBLY_SUFFIXES = frozenset({".s", ".S"})
@@ -91,6 +94,15 @@ def run(command: Sequence[str], what: str, environment: dict[str, str], director
     if done.returncode != 0:
         raise BuildError(f"{what} failed", output)
     return output
+
+
+def each(jobs: Iterable[Callable[[], T]]) -> list[T]:
+    """Do jobs that wait for compilers, a few at a time, and return what they return, in order.
+
+    Raises: the first job's exception that stands first in the order.
+    """
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        return [future.result() for future in [pool.submit(job) for job in jobs]]
 
 
 def _version(command: str) -> str:
