@@ -357,6 +357,26 @@ def test_cache_keys_keep_their_parts_apart():
     assert len({key_of(["ab", "c"]), key_of(["a", "bc"]), key_of(["abc"]), key_of(["ab", b"c", ""])}) == 4
 
 
+def test_a_cache_or_target_that_cannot_be_written_is_named(project, tmp_path, monkeypatch):
+    source = project(HELLO)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BuildError, match=r"cannot write .*file/out.elf: Not a directory"):
+        build_image([source], tmp_path / "file" / "out.elf")
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(BuildError, match=r"cannot write .*directory: Is a directory"):
+        build_image([source], tmp_path / "directory")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    monkeypatch.setenv("BERM_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(BuildError, match=r"cannot write the cache .*name another with \$BERM_CACHE_DIR"):
+        build_image([source], tmp_path / "out.elf")
+
+
+def test_a_file_may_be_named_like_an_option(project, tmp_path, monkeypatch, engine):
+    project(HELLO, "-o.c")
+    monkeypatch.chdir(tmp_path)
+    assert run(engine, build_image(["-o.c"], tmp_path / "out.elf").path, "hello").text == "hello"
+
+
 # ---- harness directories ----
 
 

@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from berm.build.errors import BuildError
+
 
 def cache_directory() -> Path:
     """Name the cache: $BERM_CACHE_DIR, else the platform's place for caches."""
@@ -36,13 +38,18 @@ def key_of(parts: Iterable[str | bytes]) -> str:
 def cached(kind: str, key: str, make: Callable[[Path], None]) -> Path:
     """Return the entry `kind-key`, made by `make(directory)` when it is not there.
 
-    Raises: whatever `make` raises; nothing is kept then.
+    Raises: whatever `make` raises, and nothing is kept then; BuildError when the cache cannot be written.
     """
     entry = cache_directory() / f"{kind}-{key}"
     if entry.is_dir():
         return entry
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{kind}-", dir=entry.parent))
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{kind}-", dir=entry.parent))
+    except OSError as error:
+        raise BuildError(
+            f"cannot write the cache {entry.parent}: {error.strerror}; name another with $BERM_CACHE_DIR"
+        ) from error
     try:
         make(aside)
         try:

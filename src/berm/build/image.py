@@ -1,5 +1,6 @@
 """Sources in, image out: compile, compose, link, strip."""
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -119,7 +120,8 @@ def build_image(
 
     Raises: BuildError, with the compiler's output where it has some.
     """
-    paths = [Path(source) for source in sources]
+    # No name of a file is an option of the compiler's.
+    paths = [Path.cwd() / source if str(source).startswith("-") else Path(source) for source in sources]
     _check_sources(paths)
     toolchain = find_toolchain(cc)
     target = Path(out)
@@ -143,10 +145,15 @@ def build_image(
 
 def _write(target: Path, image: bytes) -> None:
     """Replace the target in one step, so that nobody reads half an image."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.with_name(f".{target.name}.{os.getpid()}")
-    aside.write_bytes(image)
-    aside.replace(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_bytes(image)
+        aside.replace(target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        raise BuildError(f"cannot write {target}: {error.strerror}") from error
 
 
 def harness_sources(directory: Path) -> list[Path]:
