@@ -360,7 +360,7 @@ def test_cache_keys_keep_their_parts_apart():
 def test_a_cache_or_target_that_cannot_be_written_is_named(project, tmp_path, monkeypatch):
     source = project(HELLO)
     (tmp_path / "file").write_text("")
-    with pytest.raises(BuildError, match=r"cannot write .*file/out.elf: Not a directory"):
+    with pytest.raises(BuildError, match=r"cannot write .*file/out.elf: File exists"):
         build_image([source], tmp_path / "file" / "out.elf")
     (tmp_path / "directory").mkdir()
     with pytest.raises(BuildError, match=r"cannot write .*directory: Is a directory"):

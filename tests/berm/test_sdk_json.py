@@ -157,13 +157,13 @@ def documents():
 
 
 @given(spaces, documents(), spaces)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_valid_documents_are_read_as_python_reads_them(probe, before, document, after):
     agree(probe, (before + document + after).encode())
 
 
 @given(documents().map(str.encode), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_damaged_documents_are_refused_where_python_refuses_them(probe, document, data):
     at = data.draw(st.integers(0, len(document)))
     junk = data.draw(
@@ -180,7 +180,7 @@ def test_any_bytes_are_read_or_refused(probe, data):
 
 
 @given(st.text('[]{}":,\\u0123dDeE89.+- \ntruefalsn', max_size=40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_json_like_texts_are_read_or_refused(probe, text):
     agree(probe, text.encode())
 

@@ -26,6 +26,25 @@ def cache_directory() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "berm"
 
 
+def open_cache() -> Path:
+    """Return the cache directory, made if need be.
+
+    Raises: BuildError when it cannot be.
+    """
+    directory = cache_directory()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(error) from error
+    return directory
+
+
+def _unwritable(error: OSError) -> BuildError:
+    return BuildError(
+        f"cannot write the cache {cache_directory()}: {error.strerror}; name another with $BERM_CACHE_DIR"
+    )
+
+
 def key_of(parts: Iterable[str | bytes]) -> str:
     """Digest what an entry is built from, each part fenced off from the next."""
     digest = hashlib.sha256()
@@ -44,12 +63,9 @@ def cached(kind: str, key: str, make: Callable[[Path], None]) -> Path:
     if entry.is_dir():
         return entry
     try:
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{kind}-", dir=entry.parent))
+        aside = Path(tempfile.mkdtemp(prefix=f".{kind}-", dir=open_cache()))
     except OSError as error:
-        raise BuildError(
-            f"cannot write the cache {entry.parent}: {error.strerror}; name another with $BERM_CACHE_DIR"
-        ) from error
+        raise _unwritable(error) from error
     try:
         make(aside)
         try:

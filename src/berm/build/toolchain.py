@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from berm.build.cache import cache_directory, cached, key_of
+from berm.build.cache import cached, key_of, open_cache
 from berm.build.errors import BuildError
 
 T = TypeVar("T")
@@ -127,7 +127,7 @@ class Zig:
 
     def environment(self) -> dict[str, str]:
         """Keep zig's own caches out of the author's directory."""
-        own = str(cache_directory() / "zig")
+        own = str(open_cache() / "zig")
         return {**os.environ, "ZIG_GLOBAL_CACHE_DIR": own, "ZIG_LOCAL_CACHE_DIR": own}
 
     def compile_command(self, source: Path, target: Path, flags: Sequence[str]) -> list[str]:
