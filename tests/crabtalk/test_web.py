@@ -534,20 +534,19 @@ async def test_the_limit_is_half_a_minute():
 
 async def test_a_body_of_tiny_chunks_leaves_the_loop_to_others(get, serve):
     answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 30_000 + b"0\r\n\r\n"
-    longest = 0.0
+    ticks = 0
 
     async def tick():
-        nonlocal longest
+        nonlocal ticks
         while True:
-            before = time.monotonic()
             await anyio.lowlevel.checkpoint()
-            longest = max(longest, time.monotonic() - before)
+            ticks += 1
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(tick)
         assert len((await get(serve(answer)))[2]) == 30_000
         tasks.cancel_scope.cancel()
-    assert longest < 0.5
+    assert ticks > 400  # reading alone would wait a few times only
 
 
 @pytest.mark.parametrize(
@@ -838,7 +837,7 @@ async def test_the_end_of_an_invocation_hangs_up_and_forgets(serve, new_call, bi
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     assert [server.hung_up.get(timeout=5) for _ in range(3)] == [True] * 3
-    with pytest.raises(Failure, match="no request is in flight"):
+    with anyio.fail_after(10), pytest.raises(Failure, match="no request is in flight"):
         await guest.wait("berm.http.collect", "")
 
 
