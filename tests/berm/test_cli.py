@@ -16,6 +16,7 @@ COMMANDS = sorted(cli.COMMANDS)
 # Heavy, and not needed to say what a command takes.
 NOT_FOR_HELP = {
     "anyio",
+    "rvcore",
     "trio",
     "jsonschema",
     "httpcore",

@@ -87,12 +87,10 @@ def test_a_value_that_makes_no_sense_is_one_sentence(installed, run):
 
 
 def test_an_option_of_ours_cannot_be_taken(installed, run):
-    installed(("fuel", "make"))
-    status, _, err = run("consult", "{}")
-    assert (status, err) == (
-        exits.HOST_ERROR,
-        "berm: an installed package offers the capability fuel, which is an option already\n",
-    )
+    installed(("fuel", "make"), ("oracle", "make"))
+    status, out, err = run("say", '{"text": "x"}', "--fuel", "5", "--oracle", "wise")
+    assert (status, out) == (exits.HOST_ERROR, "")
+    assert err.startswith("trap: out of fuel")
 
 
 def test_a_name_that_is_no_option_is_left_out(installed, run):

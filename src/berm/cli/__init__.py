@@ -9,9 +9,10 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 from berm.cli import exits
+from berm.cli.parsing import Parser
 
 # name: (module, what it does)
 COMMANDS = {
@@ -30,19 +31,11 @@ COMMANDS = {
 class Command(Protocol):
     """What a module of `COMMANDS` offers."""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+    def add_arguments(self, parser: Parser) -> None:
         """Declare the command's arguments."""
 
     def run(self, args: argparse.Namespace) -> int:
         """Do it and return the exit code."""
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser that exits with 64 for a command line it cannot read."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print one line that says what is wrong and where help is, and exit."""
-        self.exit(exits.USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,7 +81,7 @@ def _dispatch(arguments: list[str]) -> int:
     command: Command = importlib.import_module(module)
     parser = Parser(prog=f"berm {name}", description=summary, allow_abbrev=False)
     command.add_arguments(parser)
-    return command.run(parser.parse_intermixed_args(arguments[1:]))
+    return command.run(parser.read(arguments[1:]))
 
 
 def _command_name(arguments: list[str]) -> str:

@@ -11,6 +11,7 @@ from berm.cli.arguments import add_json, add_limits, add_tool_call, count, read_
 from berm.cli.exits import CommandError
 from berm.cli.granting import add_grants
 from berm.cli.output import print_json, print_table
+from berm.cli.parsing import Parser
 from berm.cli.session import limits_of, opened
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 MIN_CALLS = 5  # however slow they are
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Declare the command's arguments."""
     add_tool_call(parser)
     parser.add_argument(

@@ -2,21 +2,25 @@
 
 berm has no capabilities of its own. A distribution offers them under the entry-point group
 `berm.capabilities`: the name of an entry is the name of the option, its function takes the option's values
-and returns capabilities. What is not given here is not registered, so calling it traps.
+and returns capabilities. What is not given here is not registered, so calling it traps. Looking for entry
+points takes time, so it is done only when one is named.
 """
 
 import argparse
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from berm.cli.exits import CommandError
+from berm.cli.parsing import Parser
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from berm import Capability
 
 GROUP = "berm.capabilities"
+PREFIX = "grant_"  # keeps their names apart from other options' among the parsed arguments
 # What a plain installation offers: placeholder and help. Others are listed as their entry points name them.
 DESCRIBED = {
     "root": ("DIR", "files and commands under DIR: the tool holds a shell there"),
@@ -26,7 +30,7 @@ DESCRIBED = {
 }
 
 
-def add_grants(parser: argparse.ArgumentParser) -> None:
+def add_grants(parser: Parser) -> None:
     """Declare one option for each capability that is installed, and --call."""
     group = parser.add_argument_group("capabilities (what is not given is absent)")
     group.add_argument(
@@ -37,18 +41,24 @@ def add_grants(parser: argparse.ArgumentParser) -> None:
         type=_named_image,
         help="let the tool call the tools of IMAGE as NAME (again for more)",
     )
-    for name in {**DESCRIBED, **offered()}:
-        metavar, text = DESCRIBED.get(name, ("VALUE", "a capability of another installed package"))
-        try:
-            group.add_argument(f"--{name}", dest=f"grant_{name}", metavar=metavar, action="append", help=text)
-        except argparse.ArgumentError as error:
-            raise CommandError(
-                f"an installed package offers the capability {name}, which is an option already"
-            ) from error
+
+    def declare(name: str, metavar: str, text: str) -> None:
+        group.add_argument(f"--{name}", dest=PREFIX + name, metavar=metavar, action="append", help=text)
+
+    def declare_installed() -> None:
+        for name in offered():
+            if not parser.has_option(f"--{name}"):  # ours win
+                declare(name, "VALUE", "a capability of another installed package")
+
+    for name, (metavar, text) in DESCRIBED.items():
+        declare(name, metavar, text)
+    parser.add_more = declare_installed
 
 
-def offered() -> dict[str, EntryPoint]:
-    """Map option names to the entry points installed."""
+def offered() -> "dict[str, EntryPoint]":
+    """Map option names to the entry points installed; this takes some 50 ms."""
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=GROUP) if point.name.isidentifier()}
 
 
@@ -58,16 +68,16 @@ def granted(args: argparse.Namespace) -> "tuple[Capability, ...]":
     Raises:
         CommandError: a value makes no sense, or nothing offers the capability.
     """
-    points = offered()
-    made: list[Capability] = []
-    for name in {**DESCRIBED, **points}:
-        values = getattr(args, f"grant_{name}")
-        if values:
-            made += _make(name, values, points)
-    return tuple(made)
+    given = {
+        key.removeprefix(PREFIX): value
+        for key, value in vars(args).items()
+        if key.startswith(PREFIX) and value
+    }
+    points = offered() if given else {}
+    return tuple(one for name, values in given.items() for one in _make(name, values, points))
 
 
-def _make(name: str, values: list[str], points: dict[str, EntryPoint]) -> "Iterable[Capability]":
+def _make(name: str, values: list[str], points: "dict[str, EntryPoint]") -> "Iterable[Capability]":
     if name not in points:
         raise CommandError(f"nothing installed offers --{name}; pip install crabtalk brings it")
     try:

@@ -11,6 +11,7 @@ from berm.cli.ending import facts as ending_facts
 from berm.cli.exits import CommandError
 from berm.cli.granting import add_grants
 from berm.cli.output import print_json, print_table
+from berm.cli.parsing import Parser
 from berm.cli.session import opened
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 Row = tuple[int, int, str, str]  # own instructions, with callees, share of all, function
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Declare the command's arguments."""
     add_tool_call(parser)
     parser.add_argument(

@@ -8,13 +8,14 @@ from berm.cli.arguments import add_json, add_limits, add_tool_call
 from berm.cli.ending import complain, exit_code, facts
 from berm.cli.granting import add_grants
 from berm.cli.output import is_terminal, print_json
+from berm.cli.parsing import Parser
 from berm.cli.session import opened
 
 if TYPE_CHECKING:
     from berm import Done, Failed
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Declare the command's arguments."""
     add_tool_call(parser)
     parser.add_argument("--raw", action="store_true", help="accept a result that is not UTF-8")

@@ -10,6 +10,7 @@ from berm.cli.ending import complain, exit_code
 from berm.cli.ending import facts as ending_facts
 from berm.cli.granting import add_grants
 from berm.cli.output import print_json, print_table
+from berm.cli.parsing import Parser
 from berm.cli.session import opened
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ Event = tuple[int, int | str]  # where, and the instructions of a block or the n
 LONGEST_LOOP = 8  # blocks and calls that are recognised as one loop
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Declare the command's arguments."""
     add_tool_call(parser)
     parser.add_argument(
