@@ -163,9 +163,10 @@ cdef class Call:
         return self.current().instructions()
 
     cdef Machine current(self):
+        cdef Machine machine = self.store.linked()
         if self.store.call is not self:
             raise ValueError("the store has gone on to another call")
-        return self.store.linked()
+        return machine
 
     def resume(self, value=0):
         """Give a deferred host call its result; the next `run` goes on behind it.

@@ -19,7 +19,7 @@ def careful_arenas():
 
 
 @pytest.fixture
-def guest(careful_arenas):
+def guest(careful_arenas):  # noqa: ARG001 - a fixture cannot say usefixtures
     """Make guests, which are closed when the test ends."""
     with contextlib.ExitStack() as stack:
         yield lambda *args, **options: stack.enter_context(Guest(*args, **options))

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from .guests import KIB, MIB, SMALL, Guest, link
 
 pytestmark = pytest.mark.core
 
+FILES = Path("/proc/self/fd")
 SMALLEST = {"memory_size": 128 * KIB, "stack_size": 4 * KIB}
 
 
@@ -130,35 +132,31 @@ def test_an_engine_is_a_context_manager():
         rvcore.Module(engine, numbered(1))
 
 
+def open_files():
+    gc.collect()
+    return len(list(FILES.iterdir()))
+
+
+@pytest.mark.skipif(not FILES.is_dir(), reason="no /proc/self/fd to count")
 def test_a_forgotten_engine_gives_up_its_files():
     """Each program holds its image in a memory file."""
-    import os
-
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
-    if before is None:
-        pytest.skip("no /proc/self/fd to count")
+    before = open_files()
     engine = rvcore.Engine(SMALL)
     for number in range(20):
         rvcore.Module(engine, numbered(number))
-    assert len(os.listdir("/proc/self/fd")) >= before + 20
+    assert open_files() >= before + 20
     del engine
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before
 
 
+@pytest.mark.skipif(not FILES.is_dir(), reason="no /proc/self/fd to count")
 def test_a_refused_image_leaves_nothing_behind():
-    import os
-
     engine = rvcore.Engine(Config(**SMALLEST))
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    before = open_files()
     for _ in range(3):
         with pytest.raises(rvcore.LoadError):
             rvcore.Module(engine, link("f: ret", data=bytes(MIB))[0])
-    gc.collect()
-    after = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    assert after == before
+    assert open_files() == before
     assert engine.statistics().programs == 0
 
 

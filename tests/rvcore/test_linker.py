@@ -116,7 +116,7 @@ NATIVE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint64), ctypes.
 
 @pytest.mark.parametrize("made", [lambda: None, lambda: 5, lambda: capsule(WRONG)])
 def test_a_native_call_wants_a_capsule_of_its_name(g, made):
-    with pytest.raises(ValueError, match="expected a capsule named rvcore.HostFn"):
+    with pytest.raises(ValueError, match="expected a capsule named"):
         g.linker.define_native(7, made())
     assert again(g).trap("ask", 7).code is TrapCode.UNKNOWN_HOST_CALL
 

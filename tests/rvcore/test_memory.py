@@ -1,4 +1,4 @@
-"""Every access is checked page by page: a bad one is a trap that says where, how large, of what kind, and from where."""
+"""Every access is checked page by page: a bad one is a trap that says where, how large and of what kind."""
 
 import itertools
 
@@ -248,7 +248,8 @@ def test_an_atomic_goes_through_the_dirty_log(guest):
 
 @pytest.mark.parametrize(
     ("start", "stop"),
-    [(0, 1), (BASE - 1, BASE + 1), (DATA - 1, DATA), (GUARD - 1, GUARD + 1), (MIB - 1, MIB + 1), (MIB, MIB + 1),
+    [(0, 1), (BASE - 1, BASE + 1), (DATA - 1, DATA), (GUARD - 1, GUARD + 1), (MIB - 1, MIB + 1),
+     (MIB, MIB + 1),
      (2**64 - 1, 2**64), (2**64 - 1, 2**65), (DATA + 1, DATA), (-1, 1), (DATA, 2**64 - 1)],
 )  # fmt: skip
 def test_the_host_reads_only_what_the_guest_may_read(g, start, stop):
@@ -345,7 +346,19 @@ def test_an_image_high_in_memory_runs():
 def test_calls_by_auipc_work_in_every_quarter_of_memory():
     """The constant of auipc is negative as a 32-bit number from 2 GiB up."""
     for base in (0x10000, 0x40000000, 0x7FFFE000, 0x80000000, 0xC0000000):
-        text = "f: addi sp, sp, -16; sd ra, 0(sp); call g; call g; ld ra, 0(sp); addi sp, sp, 16; tail h; g: addi a0, a0, 1; ret; h: addi a0, a0, 2; ret"
+        text = """
+        f:  addi sp, sp, -16
+            sd ra, 0(sp)
+            call g
+            call g
+            ld ra, 0(sp)
+            addi sp, sp, 16
+            tail h
+        g:  addi a0, a0, 1
+            ret
+        h:  addi a0, a0, 2
+            ret
+        """
         with Guest(text, base=base, config=rvcore.Config(memory_size=4 << 30)) as g:
             assert g.call("f") == 4
 

@@ -10,7 +10,7 @@ from .guests import BASE, SMALL, link
 
 pytestmark = pytest.mark.core
 
-TEXT = "f: addi a0, a0, 1; c.addi a0, 2; ret; g: j f; _data: .word 0xffffffff; h: c.jr ra"
+TEXT = "f: addi a0, a0, 1; c.addi a0, 2; ret; g: j f; _data: .word 0; h: c.jr ra"
 
 
 @pytest.fixture
