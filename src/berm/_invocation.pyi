@@ -2,6 +2,8 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, final
 
+from typing_extensions import disjoint_base
+
 from berm._outcome import Done, Failed, Limits
 from berm.binding import Capability
 from berm.chain import Chain
@@ -40,6 +42,7 @@ class HostCall:
 class Bound:
     def __init__(self, capability: Capability, refusable: bool) -> None: ...
 
+@disjoint_base
 class Linked:
     def __init__(
         self,

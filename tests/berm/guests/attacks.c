@@ -157,6 +157,13 @@ TOOL(ask_flood) {
     for (;;) ecall2(CALL_test_ask, (u64)data, 1);
 }
 
+/* Any host call with any two arguments: number, a0 and a1 are the argument blob, three little-endian words. */
+TOOL(host_call) {
+    u64 *words = (u64 *)args;
+    read_args();
+    return decimal(ecall2(words[0], words[1], words[2]));
+}
+
 TOOL(result_at) { return (Result){(void *)number(), 16}; }
 TOOL(result_huge) { return (Result){data, number()}; }
 TOOL(result_empty_anywhere) { return (Result){(void *)number(), 0}; }
