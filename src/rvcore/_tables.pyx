@@ -331,6 +331,8 @@ cdef class SymbolTable:
             if _rank(&symbol) > 0 and code.slot(symbol.value) >= 0:
                 put(bits, code.slot(symbol.value))
         cdef array starts = code.addresses(named)
+        if not starts:
+            return starts, starts, starts
         cdef array sizes = clone(_QUADS, len(starts), True)
         cdef array names = clone(_QUADS, len(starts), True)
         cdef array ranks = clone(_QUADS, len(starts), True)
