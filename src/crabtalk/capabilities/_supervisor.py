@@ -260,18 +260,27 @@ class Supervisor:
             pause_s = min(pause_s * 2, 0.05)
 
     def _signal(self, number: int) -> None:
-        if self.alone:
-            targets = [-1]
-        else:
-            targets = list(descendants(os.getpid()))
-            # Where descendants cannot be listed the group has to do.
-            if self.status is None or not targets:
-                targets.append(-self.leader)
-        for target in targets:
+        for target in self._targets():
             try:
                 os.kill(target, number)
             except (ProcessLookupError, PermissionError):
                 continue  # gone by now, or (a program that changed its user) not ours to signal
+
+    def _targets(self) -> list[int]:
+        if self.alone:
+            return [-1]
+        found = list(descendants(os.getpid()))
+        if self.status is None:
+            # The group at once, so that nobody is told twice, and whoever left it one by one.
+            return [-self.leader, *(pid for pid in found if not self._leads(pid))]
+        # Its number may be another's once the leader is reaped; where descendants are not listed it must do.
+        return found if sys.platform == "linux" else [-self.leader]
+
+    def _leads(self, pid: int) -> bool:
+        try:
+            return os.getpgid(pid) == self.leader
+        except ProcessLookupError:
+            return False
 
 
 def descendants(ancestor: int) -> Iterator[int]:
