@@ -27,9 +27,9 @@ from rvcore._ops import ALL, CODES
 
 BLOCK_EVENTS = 300_000
 VALUE_KINDS = {"alu", "alu_imm", "load", "li"}
-READS_RS1 = {"alu", "alu_imm", "load", "store", "branch", "ret", "jalr", "jalr_known"}
+READS_RS1 = {"alu", "alu_imm", "load", "store", "branch", "ret", "jalr", "jalr_known", "jr"}
 FIRSTS = VALUE_KINDS | {"store"}
-SECONDS = FIRSTS | {"branch", "jal", "j", "ret", "jalr"}
+SECONDS = FIRSTS | {"branch", "jal", "j", "ret", "jalr", "jr"}
 
 
 class Pair(NamedTuple):
@@ -96,6 +96,8 @@ def specialise(op: Op, immediate: int) -> Op:
         name = "j"
     elif name == "jalr" and op.rd is None and rs1 == 1:
         name = "ret"
+    elif name == "jalr" and op.rd is None and rs1 != 5 and immediate == 0:  # noqa: PLR2004 - t0, the other link
+        name = "jr"
     return op._replace(name=name, rs1=rs1, rs2=rs2)
 
 

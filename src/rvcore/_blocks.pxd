@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from rvcore._hart cimport Op
+from rvcore._hart cimport Extent, Op
 
 
 cdef class Code:
@@ -13,6 +13,9 @@ cdef class Code:
     cdef uint8_t* hard                 # owned while building; halfwords where decoding starts afresh
     cdef list ranges                   # while building: (address, bytes) of code, sorted
     cdef list starts                   # while building: their addresses
+    cdef Extent* extents               # owned; which ops each function has, 0 for all
+    cdef uint64_t first_function       # while building: guest address of the first function
+    cdef uint64_t swept                # ops in address order; those behind them were decoded out of line
     cdef readonly uint64_t count       # ops in use
     cdef uint64_t capacity             # ops allocated
     cdef readonly uint64_t start       # guest address of the first byte of code
@@ -21,9 +24,11 @@ cdef class Code:
     cdef bint cfi
 
     cdef int grow(self) except -1
-    cdef int mark_hard(self, addresses) except -1
+    cdef int mark_hard(self, addresses, uint8_t kind) except -1
     cdef int decode_everything(self) except -1
     cdef int finish(self, targets, bint fuse) except -1
+    cdef int find_extents(self, starts) except -1
+    cdef uint32_t flag_of(self, uint64_t target) noexcept nogil
     cdef Op* append(self, uint64_t pc) except NULL
     cdef uint64_t find(self, uint64_t pc) noexcept nogil
     cdef int sweep(self, uint64_t start, const uint8_t* code, uint64_t size) except -1

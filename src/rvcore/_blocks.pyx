@@ -15,17 +15,17 @@ from array import array
 from bisect import bisect_right
 
 cimport cython
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport UINT32_MAX, UINT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from rvcore._decode cimport decode, expand
 from rvcore._handlers cimport (
     CODE_auipc_far, CODE_beq, CODE_bgeu, CODE_ebreak, CODE_ecall, CODE_illegal, CODE_j, CODE_jal, CODE_jalr,
-    CODE_jalr_known, CODE_li, CODE_liu, CODE_off_code, CODE_resume, CODE_ret, COMMUTES, HAS_RESULT, IS_JUMP,
+    CODE_jalr_known, CODE_jr, CODE_li, CODE_liu, CODE_off_code, CODE_resume, CODE_ret, COMMUTES, HAS_RESULT, IS_JUMP,
     READS_RS1, choose_handlers, ends_run, is_fused, slow, variant_of,
 )
-from rvcore._hart cimport MAP_RETURN, MAP_TARGET, Op
+from rvcore._hart cimport MAP_LABEL, MAP_RETURN, MAP_SHIFT, MAP_TARGET, Extent, Op
 
 from rvcore._errors import LoadError
 from rvcore._handlers import NAMES
@@ -35,9 +35,12 @@ from rvcore._handlers import NAMES
 MAX_OPS = 1 << 24
 
 cdef enum:
+    # What Code.hard says of a halfword where decoding starts afresh.
+    PLACE = 1
+    FUNCTION = 2
     # `longest` at most: an interrupt waits for so many instructions, and the end of the fuel is reached by so many
-    # steps. Picked: far more than any straight run that compilers emit, a few µs.
-    MOST_UNCHECKED = 4096
+    # steps. Picked: three times what the largest functions of real images have.
+    MOST_UNCHECKED = 1024
 
 
 @cython.final
@@ -74,22 +77,25 @@ cdef class Code:
         self.capacity = min(MAX_OPS, sum([len(code) for _, code in ranges]) // 2 + len(ranges) + 64)
         self.grow()
         self.put_off_code(0, 0)
-        self.mark_hard(starts)
-        self.mark_hard(targets)
+        self.mark_hard(targets, PLACE)
+        self.mark_hard(starts, FUNCTION)
         for address, code in ranges:
             self.sweep(address, code, len(code))
+        self.swept = self.count
         for address in targets:
             if not self.find(address):
                 self.out_of_line(address)
         if not cfi:
             self.decode_everything()
         self.link()
+        self.find_extents(starts)
         self.finish(targets, fuse)
 
     def __dealloc__(self):
         free(self.ops)
         free(self.pcs)
         free(self.map)
+        free(self.extents)
         free(self.hard)
 
     cdef int grow(self) except -1:
@@ -120,15 +126,15 @@ cdef class Code:
     cdef uint64_t find(self, uint64_t pc) noexcept nogil:
         """Return the index of the op at `pc`, 0 for none."""
         cdef uint64_t offset = pc - self.start
-        return self.map[offset >> 1] >> 2 if offset < self.size and not offset & 1 else 0
+        return self.map[offset >> 1] >> MAP_SHIFT if offset < self.size and not offset & 1 else 0
 
-    cdef int mark_hard(self, addresses) except -1:
-        """Note addresses at which the sweep starts afresh."""
+    cdef int mark_hard(self, addresses, uint8_t kind) except -1:
+        """Note addresses at which the sweep starts afresh, and of which kind they are."""
         cdef uint64_t address, offset
         for address in addresses:
             offset = address - self.start
             if offset < self.size and not offset & 1:
-                self.hard[offset >> 1] = 1
+                self.hard[offset >> 1] = kind
         return 0
 
     cdef uint32_t decode_at(self, uint64_t pc, const uint8_t* code, uint64_t left, Op* op) noexcept nogil:
@@ -157,7 +163,7 @@ cdef class Code:
         cdef Op* op
         while offset < size:
             at = (start + offset - self.start) >> 1
-            self.map[at] = <uint32_t>self.count << 2
+            self.map[at] = <uint32_t>self.count << MAP_SHIFT
             op = self.append(start + offset)
             length = self.decode_at(start + offset, code + offset, size - offset, op)
             if length == 4 and self.hard[at + 1]:
@@ -205,7 +211,7 @@ cdef class Code:
                 op.code = CODE_resume
                 op.rd = 32
                 return 0
-            self.map[(pc - self.start) >> 1] = <uint32_t>self.count << 2
+            self.map[(pc - self.start) >> 1] = <uint32_t>self.count << MAP_SHIFT
             op = self.append(pc)
             length = self.decode_at(pc, <const uint8_t*><const char*>code + offset, len(code) - offset, op)
             if ends_run(op):
@@ -241,7 +247,7 @@ cdef class Code:
             self.pair_constants()
         for address in targets:
             if self.find(address):
-                self.map[(address - self.start) >> 1] |= MAP_TARGET
+                self.map[(address - self.start) >> 1] |= self.flag_of(address)
         if not self.cfi:
             for index in range(self.size // 2):
                 if self.map[index]:
@@ -259,6 +265,40 @@ cdef class Code:
         self.ranges = self.starts = None
         return 0
 
+    cdef int find_extents(self, starts) except -1:
+        """Note which ops belong to which function, and in each jr the function that it stands in.
+
+        A function reaches to the next one. Extent 0 is for code before the first: all of the code.
+        """
+        cdef uint64_t index, at
+        cdef uint64_t functions = 0
+        self.extents = <Extent*>malloc((len(starts) + 1) * sizeof(Extent))
+        if self.extents == NULL:
+            raise MemoryError
+        self.extents[0].first = 0
+        self.extents[0].count = UINT32_MAX
+        functions_found = array("Q")
+        for address in starts:
+            at = self.find(address)
+            if at:
+                functions += 1
+                functions_found.append(address)
+                self.extents[functions].first = <uint32_t>at
+                self.extents[functions].count = <uint32_t>(self.swept - at)
+                if functions > 1:
+                    self.extents[functions - 1].count = <uint32_t>at - self.extents[functions - 1].first
+        for index in range(self.count):
+            if self.ops[index].code == CODE_jr:
+                self.ops[index].imm = <int32_t>bisect_right(functions_found, self.pcs[index])
+        self.first_function = functions_found[0] if functions else UINT64_MAX
+        return 0
+
+    cdef uint32_t flag_of(self, uint64_t target) noexcept nogil:
+        """Tell a function, which any jump may take, from a place inside of one, which a jump table leads to."""
+        if self.hard[(target - self.start) >> 1] == FUNCTION or target < self.first_function:
+            return MAP_TARGET
+        return MAP_LABEL
+
     cdef void mark_returns(self) noexcept nogil:
         """The instruction after anything that links is a return site."""
         cdef uint64_t index, offset
@@ -273,14 +313,20 @@ cdef class Code:
     cdef void pair_constants(self) noexcept nogil:
         """Recognise `auipc rX; jalr rd, imm(rX)`, whose target is known and needs no indirect right."""
         cdef uint64_t index, base
+        cdef int32_t distance
         cdef Op* op
         for index in range(1, self.count - 1):
             op = &self.ops[index]
-            if (op.code != CODE_li and op.code != CODE_liu) or op[1].code != CODE_jalr or op[1].rs1 != op.rd:
+            if (op.code != CODE_li and op.code != CODE_liu) or op[1].rs1 != op.rd:
+                continue
+            if op[1].code != CODE_jalr and op[1].code != CODE_jr:
                 continue
             base = <uint64_t><int64_t>op.imm if op.code == CODE_li else <uint64_t><uint32_t>op.imm
-            if self.find((base + <uint64_t><int64_t>op[1].imm) & ~<uint64_t>1):
+            # A jr has no displacement: its imm is its function, which a known jump does not ask for.
+            distance = 0 if op[1].code == CODE_jr else op[1].imm
+            if self.find((base + <uint64_t><int64_t>distance) & ~<uint64_t>1):
                 op[1].code = CODE_jalr_known
+                op[1].imm = distance
 
     cdef void swap_operands(self) noexcept nogil:
         """Let a commutative op take the previous result as rs1, which can be forwarded."""
@@ -332,7 +378,7 @@ cdef class Code:
 
     def entries(self):
         """Return (guest address, flags) of every halfword that starts an op; for tests and tools."""
-        return [(self.start + 2 * i, self.map[i] & 3) for i in range(self.size // 2) if self.map[i]]
+        return [(self.start + 2 * i, self.map[i] & ((1 << MAP_SHIFT) - 1)) for i in range(self.size // 2) if self.map[i]]
 
     def is_return_site(self, uint64_t pc):
         """Tell whether a return may land on `pc`."""

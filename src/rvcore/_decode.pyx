@@ -8,7 +8,7 @@ Instruction Set Listings" (immediate layouts).
 from libc.stdint cimport INT32_MAX, INT32_MIN, UINT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from rvcore._handlers cimport (
-    CODE_addi, CODE_add, CODE_auipc, CODE_auipc_far, CODE_j, CODE_jal, CODE_jalr, CODE_li, CODE_liu, CODE_lui,
+    CODE_addi, CODE_add, CODE_auipc, CODE_auipc_far, CODE_j, CODE_jal, CODE_jalr, CODE_jr, CODE_li, CODE_liu, CODE_lui,
     CODE_mv, CODE_ret, FORM, FORM_AMO, FORM_B, FORM_I, FORM_J, FORM_NONE, FORM_R, FORM_S, FORM_SHAMT5, FORM_SHAMT6,
     FORM_U, identify,
 )
@@ -249,6 +249,8 @@ cdef void specialise_jalr(Op* op) noexcept nogil:
     cdef bint link_base = op.rs1 == 1 or op.rs1 == 5
     if not link_base:
         op.rs2 = MAP_TARGET
+        if op.rd == 32 and op.imm == 0:
+            op.code = CODE_jr
     elif op.rd == 32:
         op.rs2 = MAP_RETURN
         if op.rs1 == 1 and op.imm == 0:

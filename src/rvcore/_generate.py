@@ -31,10 +31,10 @@ from libc.stdint cimport (
 
 from rvcore._arith cimport div32, div64, divu32, divu64, rem32, rem64, remu32, remu64
 from rvcore._hart cimport (
-    CALL_RING, EXIT_HOST_CALL, EXIT_PC, EXIT_RETURNED, EXIT_SLICE, EXIT_TRAP, HOST_DEFER, HOST_OK, MAP_RETURN,
-    MAP_TARGET, PAGE_BITS, PERM_DIRTY, PERM_NONE, PERM_OFFSET, TRAP_BAD_JUMP, TRAP_BAD_RETURN,
+    CALL_RING, EXIT_HOST_CALL, EXIT_PC, EXIT_RETURNED, EXIT_SLICE, EXIT_TRAP, HOST_DEFER, HOST_OK, MAP_LABEL,
+    MAP_RETURN, MAP_SHIFT, MAP_TARGET, PAGE_BITS, PERM_DIRTY, PERM_NONE, PERM_OFFSET, TRAP_BAD_JUMP, TRAP_BAD_RETURN,
     TRAP_BREAKPOINT, TRAP_FETCH_FAULT, TRAP_HOST_ERROR, TRAP_ILLEGAL_INSTRUCTION, TRAP_MISALIGNED_ATOMIC,
-    TRAP_NONE, TRAP_STORE_FAULT, TRAP_UNKNOWN_HOST_CALL, HandlerFn, Hart, HostEntry, Op, StepFn, pc_of,
+    TRAP_NONE, TRAP_STORE_FAULT, TRAP_UNKNOWN_HOST_CALL, Extent, HandlerFn, Hart, HostEntry, Op, StepFn, pc_of,
     rv_mulh, rv_mulhsu, rv_mulhu, unlikely,
 )
 from rvcore._memory cimport load_slow, store_slow
@@ -47,8 +47,8 @@ SIZES = {
 SIGNATURE = "(const Op* ip, Hart* h, uint64_t v, uintptr_t dl, uint8_t* mem) noexcept nogil:"
 VALUE_KINDS = {"alu", "alu_imm", "load", "li"}
 JUMP_KINDS = {"branch", "jal", "j"}
-FAST_KINDS = VALUE_KINDS | JUMP_KINDS | {"store", "ret", "jalr", "jalr_known", "nop", "resume"}
-READS_RS1 = {"alu", "alu_imm", "load", "store", "branch", "ret", "jalr", "jalr_known"}
+FAST_KINDS = VALUE_KINDS | JUMP_KINDS | {"store", "ret", "jalr", "jalr_known", "jr", "nop", "resume"}
+READS_RS1 = {"alu", "alu_imm", "load", "store", "branch", "ret", "jalr", "jalr_known", "jr"}
 VARIANTS = ("f", "k", "l")
 FORMATS = ("NONE", "R", "I", "S", "B", "U", "J", "SHAMT6", "SHAMT5", "AMO")
 
@@ -163,21 +163,26 @@ def emit_jump(body: Body, row: Instruction, slot: int, *, backward: bool) -> Non
 def emit_indirect(body: Body, row: Instruction, slot: int) -> None:
     """Jump through a register, checked against the jump map."""
     operands(body, row, slot)
-    target = f"v{slot}" if row.kind == "ret" else f"v{slot} + i{slot}"
+    target = f"v{slot}" if row.kind in {"ret", "jr"} else f"v{slot} + i{slot}"
     body.let("g", f"({target}) & ~<uint64_t>1")
     body.let("o", "g - h.code_start")
     body.variables |= {"e": "uint32_t", "t": "const Op*"}
     body.add("if unlikely(o >= h.code_size):", f"    {leave_slow(slot)}", "e = h.map[o >> 1]")
     if row.kind == "jalr_known":
         body.add(f"if unlikely(g != known_target(ip + {slot})) or unlikely(e == 0):")
+    elif row.kind == "jr":
+        body.add(
+            f"if unlikely(not e & MAP_TARGET) and unlikely(not e & MAP_LABEL or (e >> MAP_SHIFT) - "
+            f"h.extents[ip[{slot}].imm].first >= h.extents[ip[{slot}].imm].count):"
+        )
     else:
         flags = "MAP_RETURN" if row.kind == "ret" else f"ip[{slot}].rs2"
         body.add(f"if unlikely(not e & {flags}):")
     body.add(f"    {leave_slow(slot)}")
-    if row.kind != "ret":
+    if row.kind not in {"ret", "jr"}:
         body.add(f"h.x[ip[{slot}].rd] = pc_of(h, ip + {slot + 1})")
     body.add(
-        "t = h.ops + (e >> 2)",
+        "t = h.ops + (e >> MAP_SHIFT)",
         f"dl = dl + (<uintptr_t>t - <uintptr_t>(ip + {slot})) - sizeof(Op)",
         "if unlikely(dl <= <uintptr_t>t):",
         "    return pause(t, h, v, dl, mem)",
@@ -207,7 +212,7 @@ def emit(body: Body, row: Instruction, slot: int, *, backward: bool) -> None:
         emit_store(body, row, slot)
     elif row.kind in JUMP_KINDS:
         emit_jump(body, row, slot, backward=backward)
-    elif row.kind in {"ret", "jalr", "jalr_known"}:
+    elif row.kind in {"ret", "jalr", "jalr_known", "jr"}:
         emit_indirect(body, row, slot)
     elif row.kind == "resume":
         emit_resume(body)
@@ -355,6 +360,7 @@ STEP_KINDS = {
     "jalr": ["return jump_register(ip, h, ip.rs2, False)"],
     "ret": ["return jump_register(ip, h, ip.rs2, False)"],
     "jalr_known": ["return jump_register(ip, h, ip.rs2, True)"],
+    "jr": ["return jump_in_function(ip, h)"],
     "ecall": ["return host_call(ip, h)"],
     "constant": ["h.trap_code = TRAP_ILLEGAL_INSTRUCTION", "return trapped(ip, h)"],
     "off_code": [
@@ -483,7 +489,7 @@ cdef inline bint ends_run(const Op* op) noexcept nogil:
     """Tell whether the op after this one can never follow it."""
     if op.code == CODE_j or op.code == CODE_illegal or op.code == CODE_ebreak or op.code == CODE_ret:
         return True
-    return op.code == CODE_jalr and op.rd == 32
+    return op.code == CODE_jr or (op.code == CODE_jalr and op.rd == 32)
 '''
 
 

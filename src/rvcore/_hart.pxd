@@ -44,6 +44,8 @@ cdef enum:
     # Flags in the low bits of a jump map entry.
     MAP_TARGET = 1  # an indirect jump or call may land here
     MAP_RETURN = 2  # a return may land here
+    MAP_LABEL = 4   # a jump table of the same function may lead here
+    MAP_SHIFT = 3   # the op index stands above the flags
 
 
 cdef enum:
@@ -91,6 +93,10 @@ ctypedef struct Op:
     uint8_t code    # CODE_*: the instruction itself, never the fusion
     int32_t imm     # immediate; for direct branches and jumps the displacement in bytes of ops
 
+ctypedef struct Extent:
+    uint32_t first  # op index of a function's first op
+    uint32_t count  # its ops
+
 ctypedef struct HostEntry:
     uint64_t number  # of the call
     HostFn fn        # native function, or NULL for a deferred call
@@ -115,8 +121,9 @@ ctypedef struct Hart:
     uint64_t mask8
     uint64_t code_start     # guest address of the jump map's first halfword
     uint64_t code_size      # bytes covered by the jump map
-    const uint32_t* map     # (op index << 2 | MAP_* flags) for each halfword of code; borrowed from the program
+    const uint32_t* map     # (op index << MAP_SHIFT | MAP_* flags) for each halfword of code; borrowed likewise
     const Op* ops           # first op; borrowed from the program
+    const Extent* extents   # by the imm of a jr: the function that it stands in; borrowed from the program
     uintptr_t pcs           # biased so that (pcs + (op address >> 2)) points to that op's guest address
     Arena* arena            # owned while entered, else NULL
     uint64_t memory_size    # bytes of guest memory, a power of two

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from rvcore._errors import LinkError
@@ -22,6 +23,7 @@ class Linker:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._linkage = Linkage()
+        self._lock = threading.Lock()
 
     def define_func(self, number: int, func: Callable[..., int | None], *, name: str = "") -> None:
         """Bind a Python callable `func(caller, a0, …, a5)`; what it returns goes to a0, None as 0.
@@ -53,8 +55,11 @@ class Linker:
 
     def know(self, names: Iterable[tuple[int, str]]) -> None:
         """Remember names of calls that are not bound, for the trap of a guest that calls one."""
-        self._linkage = self._linkage.copy()
-        self._linkage.know({number: f"`{name}` is not bound here" for number, name in names})
+        known = {number: f"`{name}` is not bound here" for number, name in names}
+        with self._lock:
+            linkage = self._linkage.copy()
+            linkage.know(known)
+            self._linkage = linkage
 
     def instantiate(self, store: Store, module: Module) -> Instance:
         """Give the store a fresh memory with this module in it.
@@ -75,10 +80,11 @@ class Linker:
             raise LinkError(
                 f"expected a 64-bit number of a host call, got {number} - at `{name or 'number'}`"
             )
-        # Instances keep the table they were made with.
-        linkage = self._linkage.copy()
-        if native:
-            linkage.add_native(number, func, name)
-        else:
-            linkage.add(number, func, name)
-        self._linkage = linkage
+        with self._lock:
+            # Instances keep the table they were made with.
+            linkage = self._linkage.copy()
+            if native:
+                linkage.add_native(number, func, name)
+            else:
+                linkage.add(number, func, name)
+            self._linkage = linkage

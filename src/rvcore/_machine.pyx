@@ -162,6 +162,8 @@ cdef class Machine:
         h.code_size = program.code.size
         h.map = program.code.map
         h.ops = program.code.ops
+        h.ip = h.ops
+        h.extents = program.code.extents
         h.pcs = <uintptr_t>program.code.pcs - (<uintptr_t>program.code.ops >> 2)
         h.memory_size = program.memory_size
         h.calls = host.entries

@@ -14,7 +14,7 @@ from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc, PyMem_
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from rvcore._handlers cimport (
-    CODE_ecall, CODE_jal, CODE_jalr, CODE_jalr_known, CODE_resume, CODE_ret, IS_JUMP,
+    CODE_ecall, CODE_jal, CODE_jalr, CODE_jalr_known, CODE_jr, CODE_resume, CODE_ret, IS_JUMP,
 )
 from rvcore._hart cimport EXIT_HOST_CALL, EXIT_OUT_OF_FUEL, EXIT_RETURNED, Hart, Op, pc_of
 from rvcore._interp cimport hart_run
@@ -33,7 +33,7 @@ cdef enum:
 
 cdef inline bint ends_block(const Op* op) noexcept nogil:
     """Tell whether the op after this one starts a block; IS_JUMP covers the direct jumps."""
-    if op.code == CODE_jalr or op.code == CODE_jalr_known or op.code == CODE_ret or op.code == CODE_ecall:
+    if op.code in (CODE_jalr, CODE_jalr_known, CODE_jr, CODE_ret, CODE_ecall):
         return True
     return IS_JUMP[op.code]
 

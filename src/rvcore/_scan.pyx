@@ -8,6 +8,7 @@ is put together by auipc or lui and addi, for images that were assembled without
 carry no relocation there. Neither is part of the boundary: what is missed here traps when it runs.
 """
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -197,6 +198,8 @@ cdef Step step_at(const uint8_t *text, int64_t slots, const uint8_t *walls, int6
     return step
 
 
+@cython.final
+@cython.auto_pickle(False)
 cdef class _Walk:
     """One walk over everything that functions reach."""
 

@@ -69,7 +69,7 @@ cdef class Memory:
 
     cdef Store store
 
-    def __init__(self, Store store not None):
+    def __cinit__(self, Store store not None):
         self.store = store
 
     @property

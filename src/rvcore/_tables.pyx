@@ -6,6 +6,7 @@ caller has checked that the tables lie inside the file. Sets of code addresses a
 halfword, so that results come out sorted and unique without sorting, whatever a hostile table holds.
 """
 
+cimport cython
 from cpython.array cimport array, clone
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -45,14 +46,6 @@ cdef enum:
     R_32_PCREL = 57
     R_IRELATIVE = 58
 
-cdef packed struct Sym:
-    uint32_t name       # offset in the string table
-    uint8_t info        # binding << 4 | type
-    uint8_t other       # visibility, not looked at
-    uint16_t shndx      # section index, or a reserved one
-    uint64_t value      # address
-    uint64_t size       # bytes
-
 cdef packed struct Rela:
     uint64_t offset     # address of the place
     uint32_t type       # R_*
@@ -62,6 +55,8 @@ cdef packed struct Rela:
 cdef array _QUADS = array("Q")
 
 
+@cython.final
+@cython.auto_pickle(False)
 cdef class CodeMap:
     """The executable ranges of an image: which halfword slot an address has, and sets of slots."""
 
@@ -156,18 +151,10 @@ cdef inline int _ones(uint8_t byte) noexcept nogil:
     return (byte + (byte >> 4)) & 0x0F
 
 
+@cython.final
+@cython.auto_pickle(False)
 cdef class SymbolTable:
     """A symbol table inside a file: where it is, and the facts that one pass over it gives."""
-
-    cdef readonly dict exports          # name: address, of each function that is global or weak
-    cdef readonly object global_pointer  # value of __global_pointer$, or None
-    cdef bytes data                     # the file
-    cdef Py_ssize_t offset              # of the first entry in the file
-    cdef Py_ssize_t count               # entries
-    cdef Py_ssize_t strings             # offset of the string table in the file
-    cdef Py_ssize_t strings_size        # bytes
-    cdef Py_ssize_t sections            # number of sections, the bound of st_shndx
-    cdef Py_ssize_t names_left          # bytes of exported names that may still be read
 
     def __cinit__(
         self, bytes data, Py_ssize_t offset, Py_ssize_t count, Py_ssize_t strings, Py_ssize_t strings_size,

@@ -1,8 +1,9 @@
 """Random programs under control-flow checks: each indirect jump is allowed or refused as abi.md says.
 
 The rule is written down here a second time, over the oracle hart: which registers make a jalr a return is the
-manual's return-address-stack table; a return goes behind something that links, any other indirect jump to an
-address that a relocation names; auipc and jalr together are a direct call.
+manual's return-address-stack table; a return goes behind something that links; what relocations name here lies
+inside of the one function, so it is a jump table's entry: a plain jump may go there and nothing else; auipc and
+jalr together are a direct call.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def rule_of(code: bytes, targets: set[int]) -> JumpRule:
         if op.rs1 in _LINKS and op.rd == 0:
             return None if target in returns else "BAD_RETURN"
         switches = op.rs1 in _LINKS and op.rd != op.rs1
-        return None if target in targets or (switches and target in returns) else "BAD_JUMP"
+        jumps = op.rs1 not in _LINKS and op.rd == 0 and op.imm == 0
+        return None if (jumps and target in targets) or (switches and target in returns) else "BAD_JUMP"
 
     return rule
 

@@ -39,6 +39,7 @@ def text_of(name: str, rd: str, rs1: str, target: str) -> str:
         "j": f"jal x0, {target}",
         "jal": f"jal {rd}, {target}",
         "jalr": f"jalr {rd}, 0({rs1})",
+        "jr": f"jalr x0, 0({rs1})",
         **dict.fromkeys(LOADS, f"{name} {rd}, 8({rs1})"),
         **dict.fromkeys(STORES, f"{name} a2, 8({rs1})"),
         **dict.fromkeys(BRANCHES, f"{name} {rs1}, a2, {target}"),
@@ -96,9 +97,8 @@ def outcome(module: rvcore.Module, operands: list[int], *, step: bool) -> tuple[
         call = instance.exports(store)["run"].start(store, *operands)
         end = call.run(1000)
         trap = end.trap
-        assert trap is not None
-        memory = store.memory.read(store, DATA, DATA + 2048)
-        return trap.code, trap.pc, trap.address, trap.size, trap.registers, call.instructions, memory
+        facts = (trap.code, trap.pc, trap.address, trap.size, trap.registers) if trap else ()
+        return end.reason, call.instructions, store.memory.read(store, DATA, DATA + 2048), *facts
 
 
 def operand_sets(seed: int) -> list[list[int]]:
@@ -122,7 +122,7 @@ def kind(name: str) -> str:
 def shapes(pair: tuple[str, str, str]) -> list[tuple[str, bool]]:
     """List (variant, backward) of what the generator makes for a pair."""
     second = kind(pair[1])
-    if second in {"ret", "jalr"}:
+    if second in {"ret", "jalr", "jr"}:
         return [("l", False)]
     if second in {"jal", "j"}:
         return [("l", False), ("l", True)]

@@ -97,6 +97,7 @@ def _word(op: _Operands) -> bytes:
         "mv": ("addi", op.rd, op.rs1, 0, 0),
         "li": ("addi", op.rd, 0, 0, op.imm),
         "ret": ("jalr", 0, RA, 0, 0),
+        "jr": ("jalr", 0, op.rs1, 0, 0),
         "j": ("jal", 0, 0, 0, op.imm),
     }[op.name]
     return encode(str(name), *map(int, fields)).to_bytes(4, "little")

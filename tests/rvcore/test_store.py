@@ -183,6 +183,7 @@ def test_a_forgotten_store_gives_its_memory_back():
     """A store and its call refer to each other, so only the cycle collector ends them."""
     engine = rvcore.Engine(SMALL)
     module = rvcore.Module(engine, link(SPIN)[0])
+    gc.collect()  # what earlier tests left in cycles
     before = live_machines()
     kept = [make(engine, module) for _ in range(5)]
     for _, call in kept:
@@ -199,6 +200,7 @@ def test_a_forgotten_store_gives_its_memory_back():
 
 def test_everything_may_be_forgotten_at_once():
     """The collector clears engine, program and machine in an order of its own."""
+    gc.collect()  # what earlier tests left in cycles
     before = live_machines()
     for round_ in range(40):
         engine = rvcore.Engine(SMALL)
