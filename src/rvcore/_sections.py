@@ -158,8 +158,13 @@ def mark_relocated(data: bytes, sections: Sections, symbols: SymbolTable, code: 
         LoadError: a table is malformed, or needs a dynamic loader.
     """
     found = False
+    file_bytes = 0
     for index in _relocation_tables(sections):
         header, name = sections.headers[index], sections.names[index]
+        file_bytes += header.size
+        if file_bytes > len(data):
+            # Each entry is read once, however often the file names it.
+            raise LoadError("relocation tables share bytes of the file", field=name, offset=header.offset)
         if header.type != _SHT_RELA:
             raise LoadError(
                 "only relocations of type SHT_RELA are read", field=name, remedy="assemble without --crel"

@@ -503,6 +503,20 @@ def test_segments_that_multiply_the_file_are_refused():
     assert caught.value.field == "p_filesz[2]"
 
 
+def test_relocation_tables_that_multiply_the_file_are_refused():
+    """65,000 headers over the same table would read each of its entries 65,000 times."""
+    rows = struct.pack("<QIIq", BASE, R_64, 0, BASE) * 100
+    table = Section(".rela.text", SHT_RELA, data=rows, info=1, entsize=24)
+    alone = build_elf(RET, extra_sections=[table])
+    read_elf(alone)
+    again = dataclasses.replace(
+        table, name=".rela.again", data=b"", size=len(rows), fields={"sh_offset": alone.index(rows)}
+    )
+    with pytest.raises(LoadError, match="relocation tables share bytes of the file") as caught:
+        read_elf(build_elf(RET, extra_sections=[table, again, again, again]))
+    assert caught.value.field == ".rela.again"
+
+
 def test_more_global_functions_than_the_bound_are_refused():
     count = (1 << 18) + 1
     names = bytearray(b"\0")
