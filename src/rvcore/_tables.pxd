@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What the code scanner shares with the table reader: addresses in code, and sets of them."""
+"""Addresses in code and sets of them, which the code scanner shares; the symbol table's fields."""
 
 from cpython.array cimport array
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
