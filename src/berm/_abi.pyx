@@ -10,9 +10,9 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from rvcore._hart cimport HOST_FAULT, HOST_OK, Hart
+from rvcore._hart cimport HOST_FAULT, HOST_OK, PAGE_BITS, Hart
 from rvcore._machine cimport HostTable
-from rvcore._memory cimport guest_read, guest_write
+from rvcore._memory cimport guest_read, guest_write, is_readable
 
 from berm.fnv import call_number
 
@@ -24,10 +24,11 @@ cdef enum:
     KEEP_LOG = 1024   # bytes of log buffer that a finished invocation leaves for the next
 
 
-cdef inline int outside(Hart* h, uint64_t addr, uint64_t size) noexcept nogil:
-    """Record a load fault and return HOST_FAULT for a range that leaves memory, whatever of it is then read."""
-    if size > h.memory_size or addr > h.memory_size - size:
-        guest_read(h, addr, NULL, size)  # faults on its bounds check, before the copy
+cdef inline int check_range(Hart* h, uint64_t addr, uint64_t size) noexcept nogil:
+    """Return HOST_FAULT, with the fault recorded, unless the guest could read all of a range that is then cut."""
+    h.penalty += <int64_t>(size >> PAGE_BITS)
+    if not is_readable(h, addr, size):
+        guest_read(h, addr, NULL, size)  # records the fault: it checks before it copies
         return HOST_FAULT
     return HOST_OK
 
@@ -38,7 +39,7 @@ cdef int call_log(Hart* h, void* data) noexcept nogil:
     cdef uint64_t size = h.x[A1]
     cdef uint64_t kept = size
     cdef uint8_t* at
-    if size != 0 and outside(h, h.x[A0], size) != HOST_OK:
+    if check_range(h, h.x[A0], size) != HOST_OK:
         return HOST_FAULT
     if s.log_left < LINE_COST:
         s.log_dropped += 1
@@ -110,7 +111,7 @@ cdef int call_fail(Hart* h, void* data) noexcept nogil:
     cdef uint64_t size = h.x[A1]
     cdef uint64_t kept = min(size, s.output)
     cdef uint8_t* copy = NULL
-    if size != 0 and outside(h, h.x[A0], size) != HOST_OK:
+    if check_range(h, h.x[A0], size) != HOST_OK:
         return HOST_FAULT
     if kept != 0:
         copy = <uint8_t*>malloc(kept)

@@ -53,6 +53,7 @@ cdef class Guest:
     cdef str label                     # the tool's name, for messages
     cdef int64_t started_ns            # monotonic instant
     cdef int64_t deadline_ns           # monotonic instant
+    cdef uint64_t id                   # of this invocation, in this process
     cdef uint64_t charged              # instructions that the chain has been charged for
     cdef int depth
     cdef int state                     # why the last run stopped, or RUNNABLE
@@ -101,7 +102,7 @@ cdef class Invocation:
     cdef readonly object outcome       # Done or Failed once there is one
     cdef readonly uint64_t instructions  # of the outermost guest, once it has ended
     cdef readonly int64_t duration_ns    # likewise
-    cdef uint64_t root_id              # likewise; 0 for none
+    cdef uint64_t root_id              # likewise
 
     cdef Guest top(self)
     cdef int enter(self) except -1

@@ -24,6 +24,7 @@ from rvcore._machine cimport (
     EXIT_DEADLINE, EXIT_HOST_CALL, EXIT_INTERRUPTED, EXIT_OUT_OF_FUEL, EXIT_RETURNED, EXIT_TRAP, HostTable, Machine,
     guest_read,
 )
+from rvcore._memory cimport is_readable
 from rvcore._program cimport Program
 
 from berm._abi cimport Session, add_always_present, session_clear, session_free, session_message, session_take_log
@@ -56,7 +57,6 @@ cdef int64_t TALK_NS = 1_000_000
 
 cdef uint64_t ERROR_BIT = <uint64_t>1 << 63
 cdef uint64_t REFUSED_BIT = <uint64_t>1 << 62
-cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 cdef Limits DEFAULT_LIMITS = Limits()
 cdef uint64_t last_id = 0
@@ -160,12 +160,15 @@ cdef class Guest:
 
     cdef int begin(self, Linked linked, str label, uint64_t pc, object args, Limits limits, bint raw) except -1:
         """Stand at an entry with fresh memory and these arguments."""
+        global last_id
         cdef Session* s = &self.session
         if type(args) is str:
             args = (<str>args).encode()
         elif type(args) is not bytes:
             raise TypeError(f"args: expected bytes or str, got {type(args).__name__}")
         self.machine.enter(pc)
+        last_id += 1
+        self.id = last_id
         self.args = args
         s.args = <const uint8_t*>PyBytes_AS_STRING(args)
         s.args_size = PyBytes_GET_SIZE(args)
@@ -258,8 +261,8 @@ cdef class Guest:
         """Copy guest bytes; None, with the fault recorded in the machine, where the guest could not read them."""
         cdef Machine machine = self.machine
         cdef bytes data
-        if size > machine.hart.memory_size:
-            guest_read(&machine.hart, address, NULL, size)  # faults on its bounds check, before the copy
+        if not is_readable(&machine.hart, address, size):
+            guest_read(&machine.hart, address, NULL, size)  # records the fault: it checks before it copies
             return None
         data = PyBytes_FromStringAndSize(NULL, size)
         if guest_read(&machine.hart, address, PyBytes_AS_STRING(data), size) != 0:
@@ -307,15 +310,13 @@ cdef class Guest:
 
     cdef Call facts(self, Interruption interruption):
         """Return the Call that capabilities of this invocation get."""
-        global last_id
         cdef Call call = self.call
         if call is None:
-            last_id += 1
             call = Call.__new__(Call)
             call.context = self.context
             call.tool = self.label
             call.depth = self.depth
-            call.invocation_id = last_id
+            call.invocation_id = self.id
             call._chain = self.chain
             call.deadline_ns = self.deadline_ns
             call.interruption = interruption
@@ -498,13 +499,13 @@ cdef class Invocation:
 
     @property
     def invocation_id(self):
-        """What `call.invocation_id` is for the outermost guest, None before it called a capability."""
-        return self.root_id or None
+        """What `call.invocation_id` is for the outermost guest."""
+        return (<Guest>self.stack[0]).id if self.stack else self.root_id
 
     @property
     def running_ids(self):
-        """The `call.invocation_id` of each guest that lives, callers first; those that made no call are left out."""
-        return tuple((<Guest>guest).call.invocation_id for guest in self.stack if (<Guest>guest).call is not None)
+        """The `call.invocation_id` of each guest that lives, callers first."""
+        return tuple((<Guest>guest).id for guest in self.stack)
 
     @property
     def nesting(self):
@@ -551,11 +552,13 @@ cdef class Invocation:
         """Claim the invocation for this thread.
 
         Raises:
-            RuntimeError: Another thread drives it, or a capability that it called tries to.
+            RuntimeError: Another thread drives it, a capability that it called tries to, or a reply is missing.
             ValueError: There is nothing left to drive.
         """
         if self.busy:
             raise RuntimeError("the invocation is being driven already")
+        if self.pending is not None:
+            raise RuntimeError(f"`{self.pending.capability.name}` has not been replied to")
         if not self.stack:
             raise ValueError("the invocation is closed")
         self.busy = True
@@ -572,8 +575,6 @@ cdef class Invocation:
             RuntimeError: A reply is missing, or the invocation is being driven already.
             ValueError: The invocation is closed.
         """
-        if self.pending is not None:
-            raise RuntimeError(f"`{self.pending.capability.name}` has not been replied to")
         self.enter()
         try:
             return self.step(max(1, instructions))
@@ -594,8 +595,6 @@ cdef class Invocation:
             ValueError: As advance.
         """
         cdef Guest guest
-        if self.pending is not None:
-            raise RuntimeError(f"`{self.pending.capability.name}` has not been replied to")
         self.enter()
         try:
             guest = self.top()
@@ -616,8 +615,6 @@ cdef class Invocation:
             RuntimeError: As advance.
             ValueError: As advance.
         """
-        if self.pending is not None:
-            raise RuntimeError(f"`{self.pending.capability.name}` has not been replied to")
         self.enter()
         self.sync = True
         try:
@@ -633,12 +630,17 @@ cdef class Invocation:
             self.busy = False
 
     cdef int run_guest(self, Guest guest, int64_t slice) except -1:
+        """Run up to `slice` instructions, the first of a fresh guest without releasing the GIL."""
+        cdef int64_t held
         if self.interruption.requested:
             guest.state = EXIT_INTERRUPTED
         elif monotonic_ns() >= guest.deadline_ns:
             guest.state = EXIT_DEADLINE
         else:
-            guest.run(HELD_SLICE if self.sync and guest.fresh else slice)
+            held = min(slice, HELD_SLICE) if guest.fresh else slice
+            guest.run(held)
+            if guest.state == SLICE_OVER and held < slice:
+                guest.run(slice - held)
         return 0
 
     cdef object step(self, int64_t slice):
@@ -704,7 +706,7 @@ cdef class Invocation:
         if not self.stack:
             self.instructions = guest.machine.instructions()
             self.duration_ns = guest.duration_ns()
-            self.root_id = guest.call.invocation_id if guest.call is not None else 0
+            self.root_id = guest.id
         linked.give_back(guest)
 
     cdef void drop_all(self) noexcept:
