@@ -6,6 +6,7 @@
 #   make lint        ruff, mypy --strict, stubtest
 #   make debug-test  the marked core of the suite on a -O0 build that counts live objects
 #   make asan-test   the same on an address and undefined-behaviour sanitizer build
+#   make coverage    which lines the marked core of the suite reaches
 #   make soak        the long counts
 #   make clean       removes what was built; `make distclean` removes .venv too
 
@@ -18,7 +19,7 @@ STUBBED := $(subst /,.,$(patsubst src/%.pyi,%,$(wildcard src/*/*.pyi)))
 # The sources in harness/NAME become harness/NAME/NAME.elf.
 IMAGES := $(foreach path,$(wildcard harness/*/),$(path)$(notdir $(path:/=)).elf)
 
-.PHONY: build venv harnesses demo test bench lint debug-test asan-test soak clean distclean
+.PHONY: build venv harnesses demo test bench lint debug-test asan-test coverage soak clean distclean
 
 build: $(VENV)/installed
 	@mkdir -p build
@@ -63,19 +64,23 @@ lint: build
 
 # The variants live in copies of the tree under build/, so the release build beside the sources stays as it is.
 # tar keeps modification times: what did not change is not compiled again.
-VARIANT_TESTS = PYTHONPATH=$(abspath build/$@/src) $(PYTEST) -q -m "core and not soak" -p no:cacheprovider
+COPIED = setup.py pyproject.toml README.md LICENSE Makefile src tests harness docs bench
+NOT_COPIED = '*.so' 'src/rvcore/*.c' 'src/berm/_*.c' 'src/rvcore/_handlers.pyx' '*/__pycache__'
+IN_VARIANT = cd build/$@ && PYTHONPATH=$(abspath build/$@/src)
+CORE = -m "core and not soak"
 
 define copy-and-compile
-	@mkdir -p build/$@
-	tar -cf - --exclude='*.so' --exclude='src/rvcore/*.c' --exclude='src/berm/_*.c' --exclude='*/__pycache__' \
-	    --exclude='src/rvcore/_handlers.pyx' setup.py pyproject.toml README.md src | tar -xf - -C build/$@
+	@mkdir -p build/$@/src
+	rm -rf build/$@/tests build/$@/harness build/$@/docs
+	find build/$@/src -name '*.py' -exec rm {} +
+	tar -cf - $(NOT_COPIED:%=--exclude=%) $(COPIED) | tar -xf - -C build/$@
 	cd build/$@ && $(1) $(abspath $(PY)) setup.py -q build_ext --inplace > build.log 2>&1 \
 	    || { cat build.log; exit 1; }
 endef
 
 debug-test: build
 	$(call copy-and-compile,RVCORE_DEBUG=1)
-	$(VARIANT_TESTS)
+	$(IN_VARIANT) $(abspath $(PY)) -m pytest -q $(CORE)
 
 # Leak detection is off: CPython itself keeps objects until the process ends. Reports go to files, since a sanitizer
 # ends the process in the middle of a test whose output is captured.
@@ -83,10 +88,16 @@ REPORTS = $(abspath build/asan-test)/report
 asan-test: build
 	$(call copy-and-compile,RVCORE_SANITIZE=1)
 	rm -f $(REPORTS).*
-	LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
+	$(IN_VARIANT) LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
 	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(REPORTS) \
 	    UBSAN_OPTIONS=print_stacktrace=1:log_path=$(REPORTS) \
-	    $(VARIANT_TESTS) || { cat $(REPORTS).*; exit 1; }
+	    $(abspath $(PY)) -m pytest -q $(CORE) || { cat $(REPORTS).* 2> /dev/null; exit 1; }
+
+# Functions without the GIL, so the interpreter loop, are not traced: that would take the GIL for every line.
+coverage: build
+	$(call copy-and-compile,RVCORE_COVERAGE=1)
+	$(IN_VARIANT) $(abspath $(PY)) -m coverage run -m pytest -q $(CORE)
+	cd build/$@ && $(abspath $(PY)) -m coverage report
 
 clean:
 	rm -rf build dist bench/build tests/guests/build harness/*/build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,7 @@
 """Extensions and build knobs; everything else is in pyproject.toml.
 
-RVCORE_DEBUG=1 builds with -O0, checks and live-object counts; RVCORE_SANITIZE=1 with ASan and UBSan.
+RVCORE_DEBUG=1 builds with -O0, checks and live-object counts; RVCORE_SANITIZE=1 with ASan and UBSan;
+RVCORE_COVERAGE=1 so that `coverage` sees the lines of Cython modules.
 """
 
 import os
@@ -14,6 +15,7 @@ from setuptools import Extension, setup
 ROOT = Path(__file__).parent
 DEBUG = os.environ.get("RVCORE_DEBUG") == "1"
 SANITIZE = os.environ.get("RVCORE_SANITIZE") == "1"
+COVERAGE = os.environ.get("RVCORE_COVERAGE") == "1"
 
 DIRECTIVES = {
     "language_level": 3,
@@ -23,6 +25,7 @@ DIRECTIVES = {
     "cdivision": True,
     "initializedcheck": False,
     "embedsignature": True,
+    "linetrace": COVERAGE,
 }
 COMPILE = ["-fno-strict-aliasing", "-fwrapv", "-Wno-unused-function"]
 if platform.machine() in {"x86_64", "AMD64"}:
@@ -33,6 +36,8 @@ if DEBUG:
 elif SANITIZE:
     LINK += ["-fsanitize=address,undefined"]
     COMPILE += ["-O1", "-g", *LINK, "-fno-sanitize-recover=undefined", "-DRVCORE_DEBUG=1"]
+elif COVERAGE:
+    COMPILE += ["-O1", "-g0", "-DCYTHON_TRACE=1"]
 else:
     COMPILE += ["-O2", "-g0", "-fno-semantic-interposition", "-falign-functions=32"]
 
@@ -58,7 +63,7 @@ def generate() -> None:
     try:
         import _generate
 
-        _generate.write(ROOT / "src" / "rvcore" / "_handlers.pyx", trampoline=DEBUG or SANITIZE)
+        _generate.write(ROOT / "src" / "rvcore" / "_handlers.pyx", trampoline=DEBUG or SANITIZE or COVERAGE)
     finally:
         sys.path.pop(0)
 

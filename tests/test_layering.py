@@ -17,7 +17,7 @@ SOURCES = Path(__file__).parent.parent / "src"
 ALLOWED = {
     "rvcore": {"rvcore", "elftools", "cython", "libc", "cpython"},
     "rvcore._generate": {"_ops", "_pairs"},  # setup.py runs it, when the package cannot be imported yet
-    "berm": {"berm", "rvcore", "jsonschema", "referencing", "cython", "libc", "cpython"},
+    "berm": {"berm", "rvcore", "cython", "libc", "cpython"},
     "berm.aio": {"berm", "rvcore", "anyio"},
     "berm.cli": {"berm", "rvcore", "anyio"},
     "berm.build": {"berm", "rvcore", "elftools", "ziglang"},
@@ -26,7 +26,6 @@ ALLOWED = {
         "crabtalk.capabilities",
         "berm",
         "anyio",
-        "httpcore",
         "h11",
         "certifi",
         "tzdata",
