@@ -52,6 +52,12 @@ cdef enum:
 cdef int64_t HELD_SLICE = 20_000
 # Instructions between two looks at signals, without the GIL: about 5 ms.
 cdef int64_t LONG_SLICE = 5_000_000
+# Nanoseconds after which any slice ends, as one instruction may copy all of a guest's memory: with the GIL or on a
+# driver's loop, and without.
+cdef int64_t SHORT_SLICE_NS = 1_000_000
+cdef int64_t LONG_SLICE_NS = 10_000_000
+# Bytes from which copying or checking a guest's data does not hold the GIL.
+cdef int64_t LONG_COPY = 64 << 10
 # How long `advance` goes on serving inline capabilities before it lets its driver look around.
 cdef int64_t TALK_NS = 1_000_000
 
@@ -200,27 +206,31 @@ cdef class Guest:
         self.label = None
 
     cdef int run(self, int64_t slice) except -1:
-        """Run up to `slice` instructions; long slices go without the GIL. Sets and returns `state`."""
+        """Run up to `slice` instructions; long slices go without the GIL. Sets and returns `state`.
+
+        Time ends a slice as well. One that has run for less than about 10,000 instructions' worth of work is not ended.
+        """
         cdef Machine machine = self.machine
         cdef int64_t left = <int64_t>(self.limits.fuel - machine.instructions())
-        cdef int64_t deadline = self.deadline_ns
+        cdef int64_t until = monotonic_ns() + (SHORT_SLICE_NS if slice < LONG_SLICE else LONG_SLICE_NS)
         cdef int64_t fuel
         cdef int state
         chain = self.chain_now()
         if chain is not None:
             left = min(left, <int64_t>chain.fuel_left)
         fuel = min(left, slice)
+        until = min(until, self.deadline_ns)
         if fuel <= HELD_SLICE:
-            state = machine.run(fuel, deadline)
+            state = machine.run(fuel, until)
         else:
             with nogil:
-                state = machine.run(fuel, deadline)
-        if state == EXIT_OUT_OF_FUEL and fuel < left:
+                state = machine.run(fuel, until)
+        if state == EXIT_OUT_OF_FUEL and fuel < left or state == EXIT_DEADLINE and until < self.deadline_ns:
             state = SLICE_OVER
-        if chain is not None:
-            self.charge(chain)
         self.state = state
         self.fresh = False
+        if chain is not None:
+            self.charge(chain)
         return state
 
     cdef object chain_now(self):
@@ -243,14 +253,17 @@ cdef class Guest:
         if self.session.failed:
             return failed(session_message(&self.session), self.duration_ns(), machine.instructions())
         if size > <uint64_t>self.limits.output:
+            machine.hart.ip -= 1  # here and below: the trap is the return's, which the machine has passed
             return self.explain(TrapCode.OUTPUT_LIMIT, f"result of {size} bytes, the limit is {self.limits.output}")
         data = self.copy_in(machine.hart.x[A0], size)
         if data is None:
+            machine.hart.ip -= 1
             return machine.trap()
         if not self.raw and not is_ascii(<const uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)):
             try:
                 data.decode()
             except UnicodeDecodeError as error:
+                machine.hart.ip -= 1
                 return self.explain(TrapCode.BAD_RESULT, f"result is not UTF-8 at byte {error.start}")
         return done(data, self.duration_ns(), machine.instructions())
 
@@ -261,12 +274,17 @@ cdef class Guest:
         """Copy guest bytes; None, with the fault recorded in the machine, where the guest could not read them."""
         cdef Machine machine = self.machine
         cdef bytes data
+        cdef char* at
         if not is_readable(&machine.hart, address, size):
             guest_read(&machine.hart, address, NULL, size)  # records the fault: it checks before it copies
             return None
         data = PyBytes_FromStringAndSize(NULL, size)
-        if guest_read(&machine.hart, address, PyBytes_AS_STRING(data), size) != 0:
-            return None
+        at = PyBytes_AS_STRING(data)
+        if size < <uint64_t>LONG_COPY:
+            guest_read(&machine.hart, address, at, size)
+        else:
+            with nogil:
+                guest_read(&machine.hart, address, at, size)
         return data
 
     cdef bytes take_request(self):

@@ -81,6 +81,7 @@ def test_result_that_is_not_utf8_is_a_trap(plain):
     trap = trapped(plain, "latin1")
     assert trap.code is TrapCode.BAD_RESULT
     assert trap.detail == "result is not UTF-8 at byte 3"
+    assert trap.symbol == "berm_tool_latin1"
 
 
 def test_raw_admits_a_result_that_is_not_utf8(plain):
@@ -196,6 +197,7 @@ def test_result_beyond_the_output_limit_is_a_trap(plain):
     trap = trapped(plain, "echo", b"x" * 11, limits=limits)
     assert trap.code is TrapCode.OUTPUT_LIMIT
     assert trap.detail == "result of 11 bytes, the limit is 10"
+    assert trap.symbol == "berm_tool_echo"
 
 
 def test_limits_of_another_type_are_a_type_error(plain):

@@ -218,7 +218,9 @@ def test_huge_result_is_beyond_the_limit(attacks, size):
 
 
 def test_result_that_runs_out_of_memory_is_a_load_fault(attacks):
-    assert trapped(attacks, "result_huge", MEMORY).code is TrapCode.LOAD_FAULT
+    trap = trapped(attacks, "result_huge", MEMORY)
+    assert (trap.code, trap.size, trap.symbol) == (TrapCode.LOAD_FAULT, MEMORY, "berm_tool_result_huge")
+    assert trap.disassembly == "ret"
 
 
 @pytest.mark.parametrize("address", [0, 1 << 40, (1 << 64) - 1])
