@@ -9,6 +9,7 @@ store to a page takes the slow path, which logs the page; giving an arena back u
 This module knows nothing of ELF files or instructions.
 """
 
+import mmap
 import os
 import sys
 
@@ -187,7 +188,8 @@ cdef class ArenaPool:
         cdef size_t size = self.image_pages << PAGE_BITS
         if self.image_pages == 0:
             return 0
-        if sys.platform == "linux":
+        # Where the host's pages are larger than the guest's, the image's pages cannot be mapped one by one.
+        if sys.platform == "linux" and mmap.PAGESIZE == PAGE_SIZE:
             self.fd = sealed_memfd(size, pieces)
             at = rv_map_pristine(size, self.fd)
             if at == NULL:
