@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import itertools
 from typing import Any, Literal
 
 from rvcore._errors import Error, printable
 from rvcore._registers import REGISTERS
 
 Access = Literal["load", "store", "fetch"]
+
+_REPEATED_FRAMES = 3  # equal frames in a row that a report still lists one by one
 
 
 class TrapCode(enum.Enum):
@@ -172,9 +175,17 @@ def _rebuild(facts: dict[str, Any]) -> Trap:
 
 
 def _frame_lines(frames: tuple[Frame, ...]) -> list[str]:
+    """Return one line a frame, and one for each run of frames that recursion repeats."""
     if not frames:
         return []
-    return ["frames, innermost first:"] + [f"  #{index} {frame}" for index, frame in enumerate(frames)]
+    lines = ["frames, innermost first:"]
+    for _, same in itertools.groupby(enumerate(frames), key=lambda numbered: numbered[1]):
+        run = list(same)
+        shown = run if len(run) <= _REPEATED_FRAMES else run[:1]
+        lines += [f"  #{index} {frame}" for index, frame in shown]
+        if len(run) > len(shown):
+            lines.append(f"  #{run[1][0]} … #{run[-1][0]} the same")
+    return lines
 
 
 def _register_lines(registers: tuple[int, ...]) -> list[str]:

@@ -395,7 +395,7 @@ def test_a_line_table_of_the_largest_size_takes_bounded_time():
     names = image_with(section).symbols
     start = time.perf_counter()
     assert names.lines([BASE]) == {}
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < 10
 
 
 def test_a_larger_line_table_is_not_walked():

@@ -139,6 +139,24 @@ def test_a_report_tells_everything():
     ]
 
 
+def test_a_report_of_deep_recursion_is_short():
+    frames = (Frame(0x10, "leaf"), *[Frame(0x20, "deep")] * 62, Frame(0x30, "main"))
+    lines = full_trap(frames=frames).report().splitlines()
+    at = lines.index("frames, innermost first:")
+    assert lines[at + 1 : at + 6] == [
+        "  #0 0x10 leaf+0x0",
+        "  #1 0x20 deep+0x0",
+        "  #2 … #62 the same",
+        "  #63 0x30 main+0x0",
+        "registers:",
+    ]
+
+
+def test_a_few_equal_frames_are_listed_one_by_one():
+    lines = full_trap(frames=(Frame(0x20, "deep"),) * 3).report().splitlines()
+    assert [line for line in lines if "deep" in line] == [f"  #{index} 0x20 deep+0x0" for index in range(3)]
+
+
 def test_a_report_of_a_stripped_image_says_how_to_strip_instead():
     report = full_trap(symbol=None, offset=None, location=None).report()
     assert report.splitlines()[-1].startswith(
