@@ -19,6 +19,14 @@ def careful_arenas():
 
 
 @pytest.fixture
+def trusted_arenas():
+    """Compare nothing, also on a debug build: gigabytes take seconds."""
+    before = check_arenas(False)
+    yield
+    check_arenas(before)
+
+
+@pytest.fixture
 def guest(careful_arenas):  # noqa: ARG001 - a fixture cannot say usefixtures
     """Make guests, which are closed when the test ends."""
     with contextlib.ExitStack() as stack:

@@ -53,6 +53,15 @@ GUESTS = {
     "forward branches": "f: " + "".join(f"beqz zero, _l{i}; nop; _l{i}: " for i in range(2000)) + "j f",
     # In functions that run into each other, as a trap looks through the one that it is in.
     "a long way straight on": "f: " + "".join(f"n{i}: {'c.nop; ' * 3000}" for i in range(30)) + "tail f",
+    "a walk over pages that are only read": """
+        f:  lui a2, 0x30000
+            lui a3, 1
+            lui a0, 0x40
+        _l: lb a1, 0(a0)
+            add a0, a0, a3
+            bltu a0, a2, _l
+            j f
+        """,
     "a walk over fresh pages": """
         f:  lui a2, 0x30000
             lui a3, 1

@@ -291,6 +291,7 @@ def test_the_host_writes_bytes_and_nothing_else(g, data):
     assert g.read(0x50000, 4) == b"abcd"
 
 
+@pytest.mark.usefixtures("trusted_arenas")
 def test_a_read_of_all_memory_is_refused_before_anything_is_allocated():
     """A hostile guest names 4 GiB; the null page in it must stop the host, not its allocator."""
     import tracemalloc
@@ -308,6 +309,7 @@ def test_a_read_of_all_memory_is_refused_before_anything_is_allocated():
 SIZES = [128 * KIB, 256 * KIB, MIB, 16 * MIB, 64 * MIB, 1 << 30, 2 << 30, 4 << 30]
 
 
+@pytest.mark.usefixtures("trusted_arenas")
 @pytest.mark.parametrize("size", SIZES)
 def test_memory_of_every_size_ends_where_it_should(size):
     config = rvcore.Config(memory_size=size, stack_size=16 * KIB)
@@ -325,6 +327,7 @@ def test_memory_of_every_size_ends_where_it_should(size):
         assert g.trap("sb", heap_end).code is TrapCode.STACK_OVERFLOW
 
 
+@pytest.mark.usefixtures("trusted_arenas")
 def test_the_top_of_four_gigabytes_does_not_wrap_to_zero():
     with Guest(ACCESSES, config=rvcore.Config(memory_size=4 << 30)) as g:
         for name, width in (LOADS | STORES).items():
@@ -334,6 +337,7 @@ def test_the_top_of_four_gigabytes_does_not_wrap_to_zero():
             assert g.trap(name, 2**32).address == 2**32
 
 
+@pytest.mark.usefixtures("trusted_arenas")
 def test_an_image_high_in_memory_runs():
     config = rvcore.Config(memory_size=4 << 30)
     with Guest(ACCESSES + "; far: tail lb", base=0x80000000, config=config) as g:
@@ -343,6 +347,7 @@ def test_an_image_high_in_memory_runs():
         assert g.trap("lb", 0x7FFFFFFF).code is TrapCode.LOAD_FAULT
 
 
+@pytest.mark.usefixtures("trusted_arenas")
 def test_calls_by_auipc_work_in_every_quarter_of_memory():
     """The constant of auipc is negative as a 32-bit number from 2 GiB up."""
     for base in (0x10000, 0x40000000, 0x7FFFE000, 0x80000000, 0xC0000000):

@@ -157,6 +157,20 @@ def test_memory_of_another_store_is_a_value_error(guest):
         one.memory.write(two.store, b"x", 0x20000)
 
 
+def test_a_machine_that_has_not_run_can_be_looked_at(guest):
+    """Tools get at the machine before the first call."""
+    machine = guest(SPIN).store.machine
+    trap = machine.stopped(rvcore.TrapCode.INTERRUPTED)
+    assert trap.registers == (0,) * 32
+    assert (machine.host_calls(), machine.profile(), machine.dirty_ranges()) == ((), [], [])
+
+
+@pytest.mark.parametrize("kind", [rvcore.Store, rvcore.Call, rvcore.Memory, rvcore.Caller])
+def test_nothing_can_be_made_half(kind):
+    with pytest.raises(TypeError):
+        kind.__new__(kind)
+
+
 @pytest.mark.parametrize("kind", ["Store", "Call", "Memory", "Caller"])
 def test_nothing_that_holds_a_machine_can_be_pickled(guest, kind):
     import pickle
@@ -234,6 +248,39 @@ def test_engine_module_and_store_close_in_any_order(order):
             gc.collect()
     held = engine.statistics()
     assert (held.arenas_live, held.arenas_free, held.arena_bytes_free) == (0, 0, 0)
+
+
+def test_a_store_that_gets_no_memory_can_try_again():
+    """The address space is limited, then not."""
+    program = textwrap.dedent(
+        """
+        import resource, sys
+        sys.path[:0] = {path!r}
+        import rvcore
+        from tests.rvcore.guests import Guest, link
+        g = Guest({text!r}, config=rvcore.Config(memory_size=4 << 30, pool_arenas=0))
+        g.store.close()
+        used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), resource.RLIM_INFINITY))
+        store = rvcore.Store(g.engine)
+        try:
+            g.linker.instantiate(store, g.module)
+        except MemoryError as error:
+            assert 'cannot reserve 4294967296 bytes' in str(error), error
+        else:
+            raise SystemExit('the limit did not hold')
+        assert g.engine.statistics().arenas_live == 0
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+        exports = g.linker.instantiate(store, g.module).exports(store)
+        exports['set'](store, 5)
+        assert exports['get'](store) == 5
+        store.close()
+        g.close()
+        """
+    ).format(path=sys.path, text=SPIN)
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 ENDINGS = {
