@@ -32,10 +32,10 @@ from libc.stdint cimport (
 from rvcore._arith cimport div32, div64, divu32, divu64, rem32, rem64, remu32, remu64
 from rvcore._hart cimport (
     CALL_RING, EXIT_HOST_CALL, EXIT_PC, EXIT_RETURNED, EXIT_SLICE, EXIT_TRAP, HOST_DEFER, HOST_OK, MAP_LABEL,
-    MAP_RETURN, MAP_SHIFT, MAP_TARGET, PAGE_BITS, PERM_DIRTY, PERM_NONE, PERM_OFFSET, TRAP_BAD_JUMP, TRAP_BAD_RETURN,
-    TRAP_BREAKPOINT, TRAP_FETCH_FAULT, TRAP_HOST_ERROR, TRAP_ILLEGAL_INSTRUCTION, TRAP_MISALIGNED_ATOMIC,
-    TRAP_NONE, TRAP_STORE_FAULT, TRAP_UNKNOWN_HOST_CALL, Extent, HandlerFn, Hart, HostEntry, Op, StepFn, pc_of,
-    rv_mulh, rv_mulhsu, rv_mulhu, unlikely,
+    MAP_RETURN, MAP_SHIFT, MAP_TARGET, PAGE_BITS, PERM_DIRTY, PERM_NONE, PERM_OFFSET, TRAP_BAD_JUMP,
+    TRAP_BAD_RETURN, TRAP_BREAKPOINT, TRAP_FETCH_FAULT, TRAP_HOST_ERROR, TRAP_ILLEGAL_INSTRUCTION,
+    TRAP_MISALIGNED_ATOMIC, TRAP_NONE, TRAP_STORE_FAULT, TRAP_UNKNOWN_HOST_CALL, Extent, HandlerFn, Hart,
+    HostEntry, Op, StepFn, pc_of, rv_mulh, rv_mulhsu, rv_mulhu, unlikely,
 )
 from rvcore._memory cimport load_slow, store_slow
 '''

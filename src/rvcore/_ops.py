@@ -195,8 +195,8 @@ PSEUDO = [
     _row("jalr_known", "NONE", "jalr_known", 0, 0),
     # jalr x0, 0(ra): the return that compilers emit.
     _row("ret", "NONE", "ret", 0, 0),
-    # jalr x0, 0(rs1) through no link register: a jump table's, or a tail call. imm is the function that it stands
-    # in: an index of Hart.extents.
+    # jalr x0, 0(rs1) through no link register: a jump table's, or a tail call. imm is the function that it
+    # stands in: an index of Hart.extents.
     _row("jr", "NONE", "jr", 0, 0),
     # jal x0: a jump that links nothing.
     _row("j", "NONE", "j", 0, 0),
