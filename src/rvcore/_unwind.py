@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_FRAMES = 64
 _MAX_STEPS = 4096  # instructions followed in one function; longer ones use what they did until then
+_ALL_STEPS = 16384  # instructions followed for one stack, some 20 ms: whoever traps must not hold the host up
 
 _RA, _SP, _T0, _S0 = 1, 2, 5, 8
 _MASK = (1 << 64) - 1
@@ -81,9 +82,11 @@ def unwind(
     sp, s0 = registers[_SP], registers[_S0]
     link: int | None = registers[_RA]
     cache: dict[int, _State] = {}
-    while len(pcs) < MAX_FRAMES:
+    left = _ALL_STEPS
+    while len(pcs) < MAX_FRAMES and left > 0:
         if pc not in cache:
-            cache[pc] = _state_at(code, pc, first=len(pcs) == 1)
+            cache[pc], steps = _state_at(code, pc, first=len(pcs) == 1, most=min(left, _MAX_STEPS))
+            left -= steps
         state = cache[pc]
         top = _frame_top(state, sp, s0)
         if top is None or top < sp or (top == sp and len(pcs) > 1):
@@ -111,13 +114,13 @@ def _frame_top(state: _State, sp: int, s0: int) -> int | None:
     return s0 - state.s0 if state.s0 is not None else None
 
 
-def _state_at(code: Code, pc: int, *, first: bool) -> _State:
-    """Return the state just before the instruction at pc; for a caller, just after its call."""
+def _state_at(code: Code, pc: int, *, first: bool, most: int) -> tuple[_State, int]:
+    """Return the state just before pc, for a caller just after its call, and the steps taken."""
     extent = code.extent(pc if first else pc - 1)
     if extent is None:
-        return _State()
+        return _State(), 0
     walk = _Walk(code, extent, pc)
-    return walk.run()
+    return walk.run(most), walk.steps
 
 
 class _Walk:
@@ -127,22 +130,22 @@ class _Walk:
         self._code = code
         self._start, self._end = extent
         self._pc = pc
+        self.steps = 0
         self._seen: set[int] = set()
         self._waiting: list[tuple[int, _State]] = [(self._start, _State())]
         self._fallback: _State | None = None  # what held where an indirect jump was: its targets share it
         self._prologue: _State | None = None  # what held at the first branch
 
-    def run(self) -> _State:
-        steps = 0
-        while self._waiting and steps < _MAX_STEPS:
+    def run(self, most: int) -> _State:
+        while self._waiting and self.steps < most:
             address, state = self._waiting.pop()
-            while steps < _MAX_STEPS:
+            while self.steps < most:
                 if address == self._pc:
                     return state
                 if address in self._seen or not self._inside(address, state):
                     break
                 self._seen.add(address)
-                steps += 1
+                self.steps += 1
                 following = self._step(address, state)
                 if following is None:
                     break

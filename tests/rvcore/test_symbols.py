@@ -11,7 +11,8 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asm import asm
+import rvcore
+from asm import asm, assemble
 from elfs import STB_LOCAL, STB_WEAK, STT_NOTYPE, STT_OBJECT, Section, Symbol, build_elf
 from rvcore._elf import read_elf
 from rvcore._lines import file_name, find_lines
@@ -437,3 +438,28 @@ def test_a_large_table_of_symbols_is_searched_quickly():
     assert names.lookup(BASE + 4 * count - 2) == ("g", 2)
     assert all(names.lookup(BASE + 4 * index + 2) for index in range(0, count, 100))
     assert time.perf_counter() - start < 2
+
+
+def test_a_deep_stack_of_long_functions_is_unwound_in_bounded_time() -> None:
+    """A guest that traps decides how much there is to follow; the host follows a fixed part of it."""
+    size, frames = 3000, 60
+    body = ["addi sp, sp, -16", "sd ra, 8(sp)", *["addi a0, a0, 1"] * size]
+    lines = []
+    for index in range(frames):
+        call = f"jal ra, f{index + 1}" if index + 1 < frames else "ebreak"
+        lines += [f"f{index}: {body[0]}", *body[1:], call, "ld ra, 8(sp)", "addi sp, sp, 16", "ret"]
+    code, labels = assemble("\n".join(lines), 0x10000)
+    starts = [labels[f"f{index}"] for index in range(frames)]
+    ends = [*starts[1:], 0x10000 + len(code)]
+    symbols = {f"f{i}": (start, end - start) for i, (start, end) in enumerate(zip(starts, ends, strict=True))}
+    engine = rvcore.Engine()
+    module = rvcore.Module(engine, build_elf(code, symbols=symbols))
+    with rvcore.Store(engine) as store:
+        call = rvcore.Linker(engine).instantiate(store, module).exports(store)["f0"].start(store)
+        began = time.perf_counter()
+        trap = call.run().trap
+        took = time.perf_counter() - began
+    assert trap is not None
+    assert [frame.symbol for frame in trap.frames[:3]] == ["f59", "f58", "f57"]
+    assert len(trap.frames) < 10
+    assert took < 1
