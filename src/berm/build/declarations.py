@@ -14,9 +14,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-
 from berm.build.errors import BuildError
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -85,6 +82,10 @@ def read_declarations(objects: Iterable[Path]) -> Declarations:
 
 
 def _records(path: Path) -> Iterator[_Record]:
+    # Not for `berm build --help`, which imports this file.
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
     data = path.read_bytes()
     if not data.startswith(b"\x7fELF"):
         return
