@@ -73,7 +73,6 @@ def test_an_ordinary_function_is_not_slowed_down(guest):
     assert g.program.code.longest == 1001
 
 
-@pytest.mark.core
 def test_code_that_spans_too_much_is_refused():
     code = assemble("ret")[0]
     elf = build_elf(
