@@ -21,21 +21,24 @@ IMAGES := $(foreach path,$(wildcard harness/*/),$(path)$(notdir $(path:/=)).elf)
 
 .PHONY: build venv harnesses demo test bench lint debug-test asan-test coverage soak clean distclean
 
+# Says what it compiles; what the compilers say is in build/build.log.
 build: $(VENV)/installed
 	@mkdir -p build
-	$(PY) setup.py -q build_ext --inplace
+	@$(PY) setup.py -q build_ext --inplace --parallel 2 > build/build.log 2>&1 || { cat build/build.log; exit 1; }
+	@grep Cythonizing build/build.log || true
 
 venv: $(VENV)/installed
 
-# The editable install compiles the extensions in place, so a following `make build` finds them up to date.
+# The extensions are left to `make build`, which says what it does and compiles only what has changed.
 $(VENV)/installed: pyproject.toml
+	@echo 'installing into $(VENV); then the machine is compiled, which takes some minutes'
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade 'setuptools>=77' 'cython>=3.1'
-	$(PIP) install --no-build-isolation --editable '.[build,test,lint]'
+	RVCORE_EXTENSIONS=0 $(PIP) install --no-build-isolation --editable '.[build,test,lint]'
 	touch $@
 
 $(VENV)/installed-bench: $(VENV)/installed
-	$(PIP) install --no-build-isolation --editable '.[bench]'
+	RVCORE_EXTENSIONS=0 $(PIP) install --no-build-isolation --editable '.[bench]'
 	touch $@
 
 harnesses: $(IMAGES)
@@ -74,7 +77,7 @@ define copy-and-compile
 	rm -rf build/$@/tests build/$@/harness build/$@/docs
 	find build/$@/src -name '*.py' -exec rm {} +
 	tar -cf - $(NOT_COPIED:%=--exclude=%) $(COPIED) | tar -xf - -C build/$@
-	cd build/$@ && $(1) $(abspath $(PY)) setup.py -q build_ext --inplace > build.log 2>&1 \
+	cd build/$@ && $(1) $(abspath $(PY)) setup.py -q build_ext --inplace --parallel 2 > build.log 2>&1 \
 	    || { cat build.log; exit 1; }
 endef
 

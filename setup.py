@@ -1,7 +1,8 @@
 """Extensions and build knobs; everything else is in pyproject.toml.
 
 RVCORE_DEBUG=1 builds with -O0, checks and live-object counts; RVCORE_SANITIZE=1 with ASan and UBSan;
-RVCORE_COVERAGE=1 so that `coverage` sees the lines of Cython modules.
+RVCORE_COVERAGE=1 so that `coverage` sees the lines of Cython modules. RVCORE_EXTENSIONS=0 builds none: for an
+editable install whose extensions are compiled beside their sources afterwards.
 """
 
 import os
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parent
 DEBUG = os.environ.get("RVCORE_DEBUG") == "1"
 SANITIZE = os.environ.get("RVCORE_SANITIZE") == "1"
 COVERAGE = os.environ.get("RVCORE_COVERAGE") == "1"
+EXTENSIONS = os.environ.get("RVCORE_EXTENSIONS") != "0"
 
 DIRECTIVES = {
     "language_level": 3,
@@ -68,15 +70,12 @@ def generate() -> None:
         sys.path.pop(0)
 
 
-if (ROOT / "src" / "rvcore" / "_generate.py").exists():
+def compiled() -> list[Extension]:
+    """Turn the sources into C."""
     generate()
-
-setup(
-    ext_modules=cythonize(
-        extensions(),
-        include_path=["src"],
-        compiler_directives=DIRECTIVES,
-        compile_time_env=None,
-        show_all_warnings=False,
+    return cythonize(
+        extensions(), include_path=["src"], compiler_directives=DIRECTIVES, show_all_warnings=False
     )
-)
+
+
+setup(ext_modules=compiled() if EXTENSIONS else [])
