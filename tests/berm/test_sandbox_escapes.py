@@ -266,7 +266,8 @@ def test_log_line_that_is_not_text_is_repaired(engine, attacks_image):
 def test_failure_flood_keeps_one_message(attacks):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert len(attacks.call("fail_flood", "").message) == 8192
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 << 10
+    # Together the messages are 800 MB; a sanitizer holds 256 MB of freed memory back.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 << 10
 
 
 def test_guest_that_touches_all_its_memory_leaves_none_of_it(engine, attacks):
