@@ -6,8 +6,10 @@ awaited while the guest is suspended. Every thread is waited for: nothing of an 
 that drives it.
 """
 
+import contextlib
+import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -23,6 +25,8 @@ T = TypeVar("T")
 
 # About 50 µs: less than moving to a thread costs, and short enough for a loop that serves others.
 FIRST_SLICE = 50_000
+# Between two looks at a thread whose task was cancelled past its shield.
+_POLL_S = 0.001
 
 
 async def call(  # noqa: PLR0913 - keyword-only options
@@ -123,6 +127,32 @@ class _Tasks:
         await self.ended.wait()
 
 
+class _Job(Generic[T]):
+    """Work for a thread that can be waited for when the task that asked for it was cancelled regardless."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.work = work
+        self.claim = threading.Lock()  # held by who came first: the thread, or a task that wants it no more
+        self.ended = False
+
+    def run(self) -> T:
+        if not self.claim.acquire(blocking=False):
+            raise RuntimeError("the work was given up before it began")
+        try:
+            return self.work()
+        finally:
+            self.ended = True
+
+    async def give_up(self) -> None:
+        """Return when the work will not begin any more, or has ended."""
+        if self.claim.acquire(blocking=False):
+            return
+        while not self.ended:
+            # A second cancellation has nothing to add, the first one is being obeyed.
+            with contextlib.suppress(anyio.get_cancelled_exc_class()):
+                await anyio.sleep(_POLL_S)
+
+
 class _Driver:
     """What `drive` does, step by step."""
 
@@ -213,15 +243,21 @@ class _Driver:
                 if running:
                     self.invocation.interrupt()
 
+        job = _Job(work)
         result: list[T] = []
         failure: Exception | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(interrupt_when_cancelled)
             with anyio.CancelScope(shield=True):
                 try:
-                    result.append(await anyio.to_thread.run_sync(work, limiter=self.limiter))
+                    result.append(await anyio.to_thread.run_sync(job.run, limiter=self.limiter))
                 except Exception as error:  # noqa: BLE001 - raised again below, outside the group
                     failure = error
+                except BaseException:
+                    # asyncio's own Task.cancel() knows no shields, and leaves the thread running.
+                    self.invocation.interrupt()
+                    await job.give_up()
+                    raise
             running = False
             group.cancel_scope.cancel()
         await anyio.lowlevel.checkpoint_if_cancelled()
