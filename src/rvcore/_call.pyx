@@ -20,6 +20,7 @@ from rvcore._hart cimport (
     EXIT_DEADLINE, EXIT_HOST_CALL, EXIT_INTERRUPTED, EXIT_OUT_OF_FUEL, EXIT_RETURNED, EXIT_TRAP,
     UNLIMITED,
 )
+from rvcore._interp cimport monotonic_ns
 from rvcore._machine cimport Machine
 from rvcore._store cimport Store
 
@@ -31,6 +32,9 @@ cdef enum:
     HELD_SLICE = 20000
     # Between two looks at Python's signals. Picked: about 10 ms.
     FREE_SLICE = 10000000
+    # Nanoseconds that end either as well: what an instruction or a native host call costs has other bounds.
+    HELD_NS = 1_000_000
+    FREE_NS = 20_000_000
     # Served host calls between two looks at signals. Picked: well under 1 ms.
     SIGNAL_CALLS = 1024
 
@@ -213,12 +217,12 @@ cdef class Call:
         while True:
             before = machine.hart.retired
             if first:
-                reason = machine.run(min(left, store.fuel, HELD_SLICE), 0)
+                reason = machine.run(min(left, store.fuel, HELD_SLICE), monotonic_ns() + HELD_NS)
                 first = False
             else:
                 PyErr_CheckSignals()
                 with nogil:
-                    reason = machine.run(min(left, store.fuel, FREE_SLICE), 0)
+                    reason = machine.run(min(left, store.fuel, FREE_SLICE), monotonic_ns() + FREE_NS)
             used = <int64_t>(machine.hart.retired - before)
             left -= used
             # The store's fuel may have been set anew while the slice ran.
@@ -227,6 +231,8 @@ cdef class Call:
             if reason == EXIT_OUT_OF_FUEL:
                 if left <= 0 or store.fuel <= 0:
                     return Exit(ExitReason.OUT_OF_FUEL)
+            elif reason == EXIT_DEADLINE:
+                pass  # the slice's, not the call's
             elif reason == EXIT_HOST_CALL:
                 func = store.linkage.functions[machine.hart.call_index]
                 if func is None:

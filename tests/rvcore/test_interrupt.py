@@ -99,7 +99,7 @@ def delay_of_interrupt(kind):
         thread.join(20)
         assert ended, "still running"
         assert ended[0][1] is ExitReason.INTERRUPTED
-        assert call.instructions > 20_000
+        assert call.instructions > 1000
         # And it can go on.
         before = call.instructions
         assert call.run(1000).reason is ExitReason.OUT_OF_FUEL

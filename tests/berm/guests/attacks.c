@@ -153,6 +153,11 @@ TOOL(fail_flood) {
     for (u64 i = 0; i < 100000; i++) ecall2(CALL_berm_fail, (u64)data, sizeof data);
     return text("");
 }
+/* Each call makes the host look at and copy as much as it ever will. */
+TOOL(fail_with_everything) {
+    u64 heap = ecall2(CALL_berm_heap_start, 0, 0), size = ecall2(CALL_berm_heap_size, 0, 0);
+    for (;;) ecall2(CALL_berm_fail, heap, size);
+}
 TOOL(ask_flood) {
     for (;;) ecall2(CALL_test_ask, (u64)data, 1);
 }
