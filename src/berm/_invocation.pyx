@@ -67,8 +67,13 @@ cdef uint64_t REFUSED_BIT = <uint64_t>1 << 62
 cdef Limits DEFAULT_LIMITS = Limits()
 cdef uint64_t last_id = 0
 
-# Guests alive in this process; the tests' leak check reads it.
-live_guests = 0
+# Guests alive in this process. No module global: one may die when those are gone.
+cdef long live = 0
+
+
+def live_guests():
+    """Return how many guests are alive in this process; the tests' leak check reads it."""
+    return live
 
 
 cdef inline bint is_ascii(const uint8_t* data, Py_ssize_t size) noexcept nogil:
@@ -152,16 +157,16 @@ cdef class Guest:
     """One run of one image."""
 
     def __cinit__(self, Program program not None, HostTable table not None):
-        global live_guests
-        live_guests += 1
+        global live
+        live += 1
         self.machine = Machine(program, table)
         self.machine.hart.host_data = &self.session
         self.session.heap_start = program.heap_start
         self.session.heap_size = program.heap_size
 
     def __dealloc__(self):
-        global live_guests
-        live_guests -= 1
+        global live
+        live -= 1
         session_free(&self.session)
 
     cdef int begin(self, Linked linked, str label, uint64_t pc, object args, Limits limits, bint raw) except -1:
@@ -501,8 +506,7 @@ def link_table(entries):
 
 cdef Invocation invocation_of(Guest guest):
     cdef Invocation invocation = Invocation.__new__(Invocation)
-    invocation.stack = [guest]
-    invocation.interruption = Interruption.__new__(Interruption)
+    invocation.stack.append(guest)
     return invocation
 
 
@@ -514,6 +518,10 @@ cdef class Invocation:
     `advance` until it returns a Done or Failed or raises the Trap; on a HostCall run its function and `reply`.
     `run` does all of that on this thread. Only `interrupt` may be called while another thread drives.
     """
+
+    def __cinit__(self):
+        self.stack = []
+        self.interruption = Interruption.__new__(Interruption)
 
     @property
     def invocation_id(self):

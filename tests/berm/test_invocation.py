@@ -106,6 +106,23 @@ def test_reply_that_nobody_waits_for_is_an_error(waiting):
         invocation.reply_error(ValueError())
 
 
+@pytest.mark.usefixtures("no_guest_left")
+def test_slice_ends_in_time_whatever_an_instruction_costs(attacks):
+    """Its 50,000 instructions would copy some 600 GB, on the loop of whoever drives it."""
+    with attacks.start("fail_with_everything", "") as invocation:
+        for _ in range(3):
+            began = time.monotonic()
+            assert invocation.advance(50_000) is None
+            assert time.monotonic() - began < 2
+            assert invocation.computing
+
+
+def test_invocation_that_nothing_started_is_closed():
+    invocation = berm.Invocation()
+    invocation.interrupt()
+    assert (invocation.closed, invocation.nesting, invocation.running_ids) == (True, 0, ())
+
+
 def test_finished_invocation_cannot_go_on(plain):
     invocation = plain.start("echo", "x")
     invocation.run()
@@ -137,23 +154,23 @@ def test_dropped_invocation_gives_everything_back(waiting):
 
 def test_dropped_harness_gives_everything_back(engine, plain_image):
     gc.collect()
-    guests = _invocation.live_guests
+    guests = _invocation.live_guests()
     harness = berm.Harness.load(engine, plain_image)
     harness.call("echo", "x")
-    assert _invocation.live_guests == guests + 1
+    assert _invocation.live_guests() == guests + 1
     del harness
     gc.collect()
-    assert _invocation.live_guests == guests
+    assert _invocation.live_guests() == guests
 
 
 def test_few_idle_guests_are_kept(waiting):
     gc.collect()
-    guests = _invocation.live_guests
+    guests = _invocation.live_guests()
     invocations = [waiting.start("wait", "x") for _ in range(50)]
-    assert _invocation.live_guests >= guests + 49
+    assert _invocation.live_guests() >= guests + 49
     for invocation in invocations:
         invocation.close()
-    assert _invocation.live_guests <= guests + 8
+    assert _invocation.live_guests() <= guests + 8
 
 
 @pytest.mark.usefixtures("no_guest_left")

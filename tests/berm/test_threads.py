@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -123,7 +124,8 @@ def test_one_invocation_from_two_threads_is_an_error(attacks):
 
 
 @pytest.mark.parametrize(
-    "tool", ["spin", "tail_chain", "indirect_chain", "recurse", "log_flood", "ask_flood"]
+    "tool",
+    ["spin", "tail_chain", "indirect_chain", "recurse", "log_flood", "ask_flood", "fail_with_everything"],
 )
 @pytest.mark.usefixtures("no_guest_left")
 def test_interrupt_from_another_thread_stops_any_guest_at_once(attacks, tool):
@@ -203,3 +205,20 @@ def test_keyboard_interrupt_during_advance_closes_the_invocation(attacks):
         signal.signal(signal.SIGALRM, previous)
     invocation.close()
     assert invocation.closed
+
+
+def test_guest_may_outlive_its_module(attacks_image, tmp_path):
+    """What modules hold is gone when the last guests die with the interpreter."""
+    image = tmp_path / "attacks.elf"
+    image.write_bytes(attacks_image)
+    script = f"""
+        import pathlib, sys, berm
+        ask = berm.Capability("test.ask", lambda call, request: b"", blocking=True)
+        harness = berm.Harness.load(berm.Engine(), pathlib.Path({str(image)!r}).read_bytes(), [ask])
+        invocation = harness.start("ask_flood", "")
+        invocation.advance()
+        sys.kept = [sys, invocation]
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
