@@ -25,6 +25,7 @@ from rvcore._machine cimport (
     guest_read,
 )
 from rvcore._memory cimport is_readable
+from rvcore._memory cimport is_readable
 from rvcore._program cimport Program
 
 from berm._abi cimport Session, add_always_present, session_clear, session_free, session_message, session_take_log
@@ -46,6 +47,7 @@ cdef enum:
     RUNNABLE = 101        # a Guest.state: may run
     IDLE_GUESTS = 8       # guests that one image keeps for its next invocations
     MAX_NESTING = 64      # guests of one invocation, however generous its chain
+    MAX_REQUEST = 64 << 20  # bytes of a capability request: more than the largest file that one carries
     MAX_ERROR = 4096      # characters of an exception that a guest gets to read
 
 # Instructions of a slice that does not release the GIL: about 20 µs, what releasing and taking it back may cost.
@@ -751,9 +753,15 @@ cdef class Invocation:
     cdef object dispatch(self, Guest guest):
         """Run the capability that the guest called, or return it for the driver to run."""
         cdef Bound bound = <Bound>guest.linked.bound[guest.machine.hart.call_index]
-        cdef bytes request = guest.take_request()
+        cdef Machine machine = guest.machine
+        cdef bytes request
         cdef Call call
         cdef object result
+        if machine.hart.x[A1] > MAX_REQUEST and is_readable(&machine.hart, machine.hart.x[A0], machine.hart.x[A1]):
+            text = f"request of {machine.hart.x[A1]} bytes, the limit is {MAX_REQUEST}"
+            guest.stage_error(text, ERROR_BIT)
+            return None
+        request = guest.take_request()
         if request is None:
             return None
         call = guest.facts(self.interruption)

@@ -212,6 +212,23 @@ def test_huge_range_is_a_load_fault_and_costs_nothing(attacks, tool, size):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 << 10
 
 
+def test_huge_request_is_an_error_reply_and_is_never_copied(attacks_image):
+    """A guest with much memory cannot make the host hold as much again."""
+    asked = []
+
+    def ask(_call, request):
+        asked.append(len(request))
+        return b"reply"
+
+    limit = 64 << 20
+    with berm.Engine(berm.Config(memory_size=256 << 20)) as engine:
+        harness = berm.Harness.load(engine, attacks_image, [berm.Capability("test.ask", ask)])
+        assert int(harness.call("ask_huge", str(limit + 1)).text) >> 63 == 1
+        assert asked == []
+        assert int(harness.call("ask_huge", str(limit)).text) == len("reply")
+    assert asked == [limit]
+
+
 @pytest.mark.parametrize("size", [(64 << 20) + 1, 1 << 40, 1 << 63, (1 << 64) - 1])
 def test_huge_result_is_beyond_the_limit(attacks, size):
     assert trapped(attacks, "result_huge", size).code is TrapCode.OUTPUT_LIMIT
