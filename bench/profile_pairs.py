@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from build_guests import Target, build, kernels
-from rvcore._decode import expansion, name_of
 from unicorn_guest import BlockProfile, UnicornGuest
 
+from rvcore._decode import expansion, name_of
 from rvcore._ops import ALL, CODES
 
 BLOCK_EVENTS = 300_000
@@ -96,7 +96,7 @@ def specialise(op: Op, immediate: int) -> Op:
         name = "j"
     elif name == "jalr" and op.rd is None and rs1 == 1:
         name = "ret"
-    elif name == "jalr" and op.rd is None and rs1 != 5 and immediate == 0:  # noqa: PLR2004 - t0, the other link
+    elif name == "jalr" and op.rd is None and rs1 != 5 and immediate == 0:
         name = "jr"
     return op._replace(name=name, rs1=rs1, rs2=rs2)
 

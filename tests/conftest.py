@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 import rvcore._machine
 
 ROOT = Path(__file__).parent.parent

@@ -2,8 +2,8 @@
 
 The rule is written down here a second time, over the oracle hart: which registers make a jalr a return is the
 manual's return-address-stack table; a return goes behind something that links; what relocations name here lies
-inside of the one function, so it is a jump table's entry: a plain jump may go there and nothing else; auipc and
-jalr together are a direct call.
+inside of the one function, so it is a jump table's entry: a plain jump may go there and nothing else; auipc
+and jalr together are a direct call.
 """
 
 from __future__ import annotations
