@@ -1,7 +1,7 @@
 """Random programs under control-flow checks: each indirect jump is allowed or refused as abi.md says.
 
 The rule is written down here a second time, over the oracle hart: which registers make a jalr a return is the
-manual's return-address-stack table; a return goes behind something that links; what relocations name here lies
+manual's return-address-stack table; a return goes behind something that links; what relocations name here is
 inside of the one function, so it is a jump table's entry: a plain jump may go there and nothing else; auipc
 and jalr together are a direct call.
 """
