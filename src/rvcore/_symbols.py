@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rvcore._tables import CodeMap, SymbolTable
 
 _LONGEST_NAME = 1000  # characters; mangled names reach hundreds
-_LINE_TABLE_BYTES = 32 << 20  # larger tables are not walked: about 0.2 s a question
+_LINE_TABLE_BYTES = 8 << 20  # larger tables are not walked: a trap asks after its guest has ended
 _ENCLOSING = 16  # symbols looked back at for one that encloses an address; nesting is rare and shallow
 
 _SHF_COMPRESSED = 0x800

@@ -391,7 +391,7 @@ def test_any_change_to_a_real_table_is_walked_without_an_error(data):
 
 def test_a_line_table_of_the_largest_size_takes_bounded_time():
     """32 MiB of the opcodes that do least, walked once."""
-    section = line_section(SET_ADDRESS + b"\1" * (32 << 20))[: 32 << 20]
+    section = line_section(SET_ADDRESS + b"\1" * (8 << 20))[: 8 << 20]
     section = struct.pack("<I", len(section) - 4) + section[4:]
     names = image_with(section).symbols
     start = time.perf_counter()
@@ -400,7 +400,7 @@ def test_a_line_table_of_the_largest_size_takes_bounded_time():
 
 
 def test_a_larger_line_table_is_not_walked():
-    section = GOOD + bytes(32 << 20)
+    section = GOOD + bytes(8 << 20)
     assert image_with(section).symbols.location(BASE) is None
 
 
