@@ -104,6 +104,9 @@ cdef class Interruption:
 cdef class Call:
     """What a capability may know of the invocation that calls it. Immutable, and it may outlive the invocation."""
 
+    def __init__(self):
+        raise TypeError("a Call is made by an invocation")
+
     @property
     def chain(self):
         """The budget of everything that started this invocation and that it starts."""
@@ -119,7 +122,7 @@ cdef class Call:
     @property
     def cancelled(self):
         """Whether the invocation was interrupted; a blocking capability may look and end early."""
-        return self.interruption.requested
+        return self.interruption is not None and self.interruption.requested
 
     @property
     def tasks(self):
@@ -134,6 +137,9 @@ cdef class Call:
 @cython.auto_pickle(False)
 cdef class HostCall:
     """A capability that the driver has to run: call its function, then `reply` or `reply_error`."""
+
+    def __init__(self):
+        raise TypeError("a HostCall is made by an invocation")
 
     def __repr__(self):
         return f"<HostCall {self.capability.name}, {len(self.request)} bytes>"

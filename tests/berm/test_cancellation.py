@@ -229,18 +229,21 @@ async def test_task_of_asyncio_is_cancelled_while_computing(attacks, times):
 @pytest.mark.usefixtures("no_guest_left")
 async def test_task_of_asyncio_waits_for_a_blocking_capability(loaded):
     events = []
+    begun = threading.Event()
 
     def block(call, _request):
+        begun.set()
         while not call.cancelled:
             time.sleep(0.001)
         time.sleep(0.05)
         events.append("ended")
         return b""
 
-    with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(
-            aio.call(loaded(Capability("test.block", block, blocking=True)), "block", ""), 0.05
-        )
+    task = asyncio.create_task(aio.call(loaded(Capability("test.block", block, blocking=True)), "block", ""))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert events == ["ended"]
 
 

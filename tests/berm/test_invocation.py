@@ -37,7 +37,7 @@ def test_long_computation_takes_slices_of_the_size_asked_for(plain):
         assert invocation.computing
         steps += 1
     assert outcome.text == "1000000"
-    assert steps == outcome.instructions // 100_000
+    assert steps >= outcome.instructions // 100_000  # time ends a slice as well
 
 
 def test_slices_do_not_change_what_is_computed(plain):
@@ -121,6 +121,15 @@ def test_invocation_that_nothing_started_is_closed():
     invocation = berm.Invocation()
     invocation.interrupt()
     assert (invocation.closed, invocation.nesting, invocation.running_ids) == (True, 0, ())
+
+
+@pytest.mark.parametrize("kind", [berm.Call, berm.HostCall])
+def test_facts_of_an_invocation_cannot_be_made_up(kind):
+    with pytest.raises(TypeError, match="is made by an invocation"):
+        kind()
+    blank = kind.__new__(kind)  # what no constructor has seen is harmless
+    for name in ("context", "chain", "cancelled", "deadline_left", "tasks", "capability", "request"):
+        getattr(blank, name, None)
 
 
 def test_finished_invocation_cannot_go_on(plain):
