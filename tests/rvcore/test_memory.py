@@ -145,6 +145,15 @@ def test_bss_heap_and_stack_start_as_zeroes(g):
         assert not any(g.read(start, stop - start))
 
 
+def test_zeroes_past_the_bytes_of_a_read_only_segment_are_read_only(guest):
+    rodata = {name: value for name, value in LAYOUT.items() if name.startswith("rodata")}
+    g = guest(ACCESSES, **rodata, segment_fields={".rodata": {"p_memsz": 4 * PAGE}})
+    assert g.program.heap_start == RODATA + 4 * PAGE
+    for address in (RODATA + 5120, RODATA + 2 * PAGE, RODATA + 4 * PAGE - 8):
+        assert g.call("ld", address) == 0
+        check_fault(g, "sd", address)
+
+
 def test_the_heap_starts_on_the_page_after_the_image(g):
     assert g.program.heap_start == DATA + 3 * PAGE
     assert g.program.heap_start % PAGE == 0
@@ -273,6 +282,17 @@ def test_the_host_reads_and_writes_across_pages(g):
     assert g.read(0x50000 - 6, 1) == b"\0"
     assert g.read(0x50000 - 5 + len(content), 1) == b"\0"
     assert g.store.dirty_ranges() == [(0x4F000, 0x53000)]
+
+
+def test_a_range_longer_than_memory_is_neither_readable_nor_writable(g):
+    """From the stack on nothing but the end of memory stops it."""
+    start = MIB - PAGE
+    for size in (PAGE + 1, MIB, MIB + 1, 2 * MIB, 2**63, 2**64 - start):
+        with pytest.raises(ValueError, match="is not readable"):
+            g.read(start, size)
+    for size in (PAGE + 1, MIB, MIB + 1, 2 * MIB):
+        with pytest.raises(ValueError, match="is not writable"):
+            g.write(start, bytes(size))
 
 
 def test_an_empty_range_is_readable_and_writable_anywhere(g):
