@@ -10,7 +10,7 @@ import berm
 from berm import Capability, TrapCode, aio
 from berm.wire import pack_fields
 
-pytestmark = [pytest.mark.anyio, pytest.mark.core]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=["asyncio", "trio"])

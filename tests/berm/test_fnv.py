@@ -7,8 +7,6 @@ import pytest
 
 from berm import fnv
 
-pytestmark = pytest.mark.core
-
 
 @pytest.mark.parametrize(
     ("name", "number"),

@@ -10,8 +10,6 @@ import berm
 from berm.framing import capability, framed
 from berm.wire import WireError, pack_fields, unpack_fields
 
-pytestmark = pytest.mark.core
-
 
 def test_parameters_are_fields_in_order():
     def take(call, text: str, data: bytes, number: int) -> str:

@@ -11,8 +11,6 @@ import berm
 from berm.manifest import Manifest, tool_entries
 from elfs import build_elf
 
-pytestmark = pytest.mark.core
-
 RETURN = bytes.fromhex("67800000")  # ret
 TOOL = {"name": "echo", "description": "says it again", "parameters": {"type": "object"}}
 GOOD = {"abi_version": 0, "tools": [TOOL]}

@@ -45,7 +45,7 @@ def test_many_threads_call_one_harness(loaded):
     harness = loaded(Capability("test.ask", lambda call, request: request + str(call.context).encode()))
 
     def work(number):
-        for round_ in range(200):
+        for round_ in range(60):
             text = f"{number}-{round_}"
             assert harness.call("echo", text).text == text
             assert harness.call("count", "").text == "1"
