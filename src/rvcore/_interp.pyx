@@ -39,11 +39,11 @@ cdef int run_fast(Hart* h, int64_t budget, int64_t* used) noexcept nogil:
 
 
 cdef int run_steps(Hart* h, int64_t budget, int64_t* used) noexcept nogil:
-    """Step exactly `budget` instructions, unless the run exits first."""
+    """Step `budget` instructions, fewer where slow work uses the quantum up, unless the run exits first."""
     cdef const Op* ip = h.ip
     cdef const Op* following
     used[0] = 0
-    while used[0] < budget:
+    while used[0] < budget and h.unchecked < QUANTUM:
         following = STEPS[ip.code](ip, h)
         h.unchecked += h.penalty
         h.penalty = 0
