@@ -250,6 +250,7 @@ def test_engine_module_and_store_close_in_any_order(order):
     assert (held.arenas_live, held.arenas_free, held.arena_bytes_free) == (0, 0, 0)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/statm")
 def test_a_store_that_gets_no_memory_can_try_again():
     """The address space is limited, then not."""
     program = textwrap.dedent(
