@@ -198,3 +198,56 @@ def test_ctrl_c_ends_a_tool(cli_image):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=10)
     assert (process.returncode, out, err) == (exits.INTERRUPTED, b"", b"berm: interrupted\n")
+
+
+def test_ctrl_c_ends_a_tool_on_an_event_loop(cli_image, tmp_path):
+    process = subprocess.Popen(
+        command(cli_image, "spin", "--root", str(tmp_path)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stderr.readline() == b"spin: spinning\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=10)
+    assert (process.returncode, out, err) == (exits.INTERRUPTED, b"", b"berm: interrupted\n")
+
+
+def shell(script, cli_image):
+    """Run a script in which $berm is the command and $image the test image."""
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "berm": f"{sys.executable} -m berm", "image": str(cli_image)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def test_a_full_disk_is_one_sentence(cli_image):
+    full = shell("""$berm run $image say '{"text": "x"}' > /dev/full""", cli_image)
+    assert full == (exits.HOST_ERROR, b"", "berm: writing the output: no space left on device\n")
+
+
+def test_streams_that_are_closed_are_no_traceback(cli_image):
+    call = """$berm run $image say '{"text": "x"}'"""
+    assert shell(f"{call} >&-", cli_image) == (exits.DONE, b"", "")
+    assert shell(f"{call} 2>&-", cli_image) == (exits.DONE, b"x", "")
+    closed = shell("$berm run $image blob - <&-", cli_image)
+    assert closed == (exits.HOST_ERROR, b"", "berm: there is no stdin to read the arguments from\n")
+
+
+def test_a_terminal_of_another_encoding_shows_what_it_cannot(cli_image):
+    done = subprocess.run(
+        command(cli_image, "refuse", '{"message": "größe ✓"}'),
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == b"gr\\xf6\\xdfe \\u2713\n"
+
+
+def test_memory_that_cannot_be_had_is_one_sentence(cli_image):
+    script = """ulimit -v 2000000; $berm run $image say '{"text": "x"}' --memory 4GiB"""
+    status, out, err = shell(script, cli_image)
+    assert (status, out) == (exits.HOST_ERROR, b"")
+    assert err == "berm: this machine's memory does not suffice: try a smaller --memory\n"

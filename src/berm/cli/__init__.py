@@ -6,12 +6,11 @@ no command imports anyio, jsonschema or an extension module before it needs it.
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from berm.cli import exits
+from berm.cli import exits, output
 from berm.cli.parsing import Parser
 
 # name: (module, what it does)
@@ -41,6 +40,7 @@ class Command(Protocol):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `berm` with `argv` (default: the process's arguments) and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    output.prepare()
     try:
         status = _dispatch(arguments)
         sys.stdout.flush()
@@ -48,10 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(str(error), error.status)
     except KeyboardInterrupt:
         return _complain("interrupted", exits.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader has gone (`berm inspect … | head`): nothing is left to say, also not at interpreter exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.HOST_ERROR
+    except OSError as error:
+        return _give_up_output(error)
+    except MemoryError:
+        return _complain("this machine's memory does not suffice: try a smaller --memory", exits.HOST_ERROR)
     except Exception as error:
         if not _is_ours(error):
             raise
@@ -113,8 +113,15 @@ def _overview() -> str:
     return "\n".join(["commands:", *lines, "", "berm COMMAND --help says what each one takes."])
 
 
-def _complain(message: str, status: int) -> int:
-    from berm.cli import output
+def _give_up_output(error: OSError) -> int:
+    """End a command that could not write what it had to say; a reader that has gone needs no word."""
+    output.discard()
+    if isinstance(error, BrokenPipeError):
+        return exits.HOST_ERROR
+    place = f"{error.filename}: " if error.filename else "writing the output: "
+    return _complain(f"{place}{(error.strerror or str(error)).lower()}", exits.HOST_ERROR)
 
+
+def _complain(message: str, status: int) -> int:
     print(f"berm: {output.escape_line(message)}", file=sys.stderr)
     return status

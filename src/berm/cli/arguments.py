@@ -1,8 +1,10 @@
 """Arguments that several commands share, and how their text becomes values."""
 
 import argparse
+import contextlib
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from berm.cli.exits import CommandError
@@ -10,6 +12,7 @@ from berm.cli.exits import CommandError
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)(i?b)?", re.IGNORECASE | re.ASCII)
 _COUNT = re.compile(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)([kmgt]?)", re.IGNORECASE | re.ASCII)
 _MAX_COUNT = 2**63 - 1
+MAX_ARGUMENT_BYTES = 64 * 1024 * 1024  # as much as a guest's default memory: more could not be read by it
 MAX_IMAGE_BYTES = 256 * 1024 * 1024  # what the loader accepts; more is not read
 
 
@@ -47,16 +50,23 @@ def tool_arguments(text: str) -> bytes:
     """Return the argument blob that `text` names: itself, the bytes of `@FILE`, or stdin for `-`.
 
     Raises:
-        CommandError: the file cannot be read.
+        CommandError: the file cannot be read, or there are more bytes than any tool is given.
     """
+    if text == "-" and sys.stdin is None:
+        raise CommandError("there is no stdin to read the arguments from")
     if text == "-":
-        return sys.stdin.buffer.read()
-    if text.startswith("@"):
-        return read_file(Path(text[1:]))
-    return text.encode("utf-8", "surrogateescape")
+        blob = sys.stdin.buffer.read(MAX_ARGUMENT_BYTES + 1)
+    elif text.startswith("@"):
+        blob = read_file(Path(text[1:]), MAX_ARGUMENT_BYTES)
+    else:
+        return text.encode("utf-8", "surrogateescape")
+    if len(blob) > MAX_ARGUMENT_BYTES:
+        where = "stdin" if text == "-" else text[1:]
+        raise CommandError(f"arguments in {where} are larger than {MAX_ARGUMENT_BYTES >> 20} MiB")
+    return blob
 
 
-def read_file(path: Path, limit: int | None = None) -> bytes:
+def read_file(path: Path, limit: int) -> bytes:
     """Read `path`, at most `limit` bytes and one.
 
     Raises:
@@ -64,7 +74,7 @@ def read_file(path: Path, limit: int | None = None) -> bytes:
     """
     try:
         with path.open("rb") as file:
-            return file.read(-1 if limit is None else limit + 1)
+            return file.read(limit + 1)
     except OSError as error:
         raise CommandError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
     except ValueError as error:  # a NUL in the name
@@ -78,6 +88,22 @@ def read_image(path: Path) -> bytes:
         CommandError: it cannot be read.
     """
     return read_file(path, MAX_IMAGE_BYTES)
+
+
+@contextlib.contextmanager
+def loading(path: Path) -> Iterator[None]:
+    """Name the image in what loading it raises.
+
+    Raises:
+        CommandError: the image is refused.
+    """
+    from berm.errors import ManifestError
+    from rvcore import LinkError, LoadError
+
+    try:
+        yield
+    except (LoadError, LinkError, ManifestError) as error:
+        raise CommandError(f"{path}: {error}") from error
 
 
 def add_image(parser: argparse.ArgumentParser) -> None:

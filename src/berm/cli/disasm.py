@@ -5,7 +5,7 @@ import contextlib
 import sys
 
 from berm.cli import exits
-from berm.cli.arguments import add_image, read_image
+from berm.cli.arguments import add_image, loading, read_image
 from berm.cli.exits import CommandError
 from berm.cli.output import BOLD, DIM, escape_line, paint
 
@@ -22,7 +22,8 @@ def run(args: argparse.Namespace) -> int:
 
     # As permissive as can be: foreign images, also without relocations or at high addresses, can be read too.
     with contextlib.closing(Engine(Config(cfi=False, memory_size=4 << 30))) as engine:
-        module = Module(engine, read_image(args.image))
+        with loading(args.image):
+            module = Module(engine, read_image(args.image))
         labels = {start: name for start, _, name in module.image.symbols.functions()}
         if args.symbol is not None and args.symbol not in labels.values():
             raise CommandError(_unknown(args.symbol, list(labels.values())))

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from berm.cli import exits
-from berm.cli.arguments import add_image, add_json, read_image
+from berm.cli.arguments import add_image, add_json, loading, read_image
 from berm.cli.output import BOLD, escape, escape_line, paint, print_json
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ def run(args: argparse.Namespace) -> int:
 
     data = read_image(args.image)
     # Foreign images may be looked at too; whether they could run is one of the facts shown.
-    image = read_elf(data, require_relocations=False)
-    facts = _facts(data, image, Manifest.from_image(image))
+    with loading(args.image):
+        image = read_elf(data, require_relocations=False)
+        facts = _facts(data, image, Manifest.from_image(image))
     if args.json:
         print_json(facts)
     else:

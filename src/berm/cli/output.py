@@ -4,15 +4,32 @@ Names, messages and log lines come from guests and images, so a control characte
 terminal, where it could move the cursor, set the title or forge lines. Result bytes are never touched.
 """
 
+import io
 import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TextIO
 
 # Controls, invisible formatting (bidirectional overrides too), line separators, and what is no text.
 _UNSAFE = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn"})
 BOLD, DIM, RED = "1", "2", "31"
+
+
+def prepare() -> None:
+    """Make stdout and stderr take any text: closed ones drop it, narrow ones escape it."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for good
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def discard() -> None:
+    """Drop what stdout still holds, so that the interpreter does not try to write it when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def escape(text: str) -> str:

@@ -17,10 +17,20 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse `arguments`; positional ones and options may stand in any order."""
+        arguments = self._join_flags(arguments)
         options = {word.partition("=")[0] for word in arguments if word.startswith("-")}
         if self.add_more is not None and not all(map(self._is_known, options)):
             self.add_more()
         return self.parse_intermixed_args(arguments)
+
+    def _join_flags(self, arguments: Sequence[str]) -> list[str]:
+        """Join a compiler's flag to the option that passes it on, as in `-C -O3`: it looks like an option."""
+        joined: list[str] = []
+        words = iter(arguments)
+        for word in words:
+            following = next(words, None) if word in {"-C", "--cflag"} and self.has_option(word) else None
+            joined.append(word if following is None else f"--cflag={following}")
+        return joined
 
     def _is_known(self, name: str) -> bool:
         return name not in {"-h", "--help"} and self.has_option(name)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from berm.cli.arguments import read_image, tool_arguments
+from berm.cli.arguments import loading, read_image, tool_arguments
 from berm.cli.exits import USAGE, CommandError
 from berm.cli.granting import granted
 from berm.cli.output import escape_line
@@ -87,7 +87,8 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
     with contextlib.closing(Engine(config)) as engine:
         if args.call:
             capabilities += (_calls(engine, args.call),)
-        harness = Harness.load(engine, read_image(args.image), capabilities, log=_print_log)
+        with loading(args.image):
+            harness = Harness.load(engine, read_image(args.image), capabilities, log=_print_log)
         yield Session(harness, any(one.is_async for one in capabilities))
 
 
@@ -100,7 +101,8 @@ def _calls(engine: "Engine", images: list[tuple[str, Path]]) -> "Capability":
     for name, path in images:
         if name in harnesses:
             raise CommandError(f"--call names {name} twice", status=USAGE)
-        harnesses[name] = Harness.load(engine, read_image(path), (capability,), log=_print_log)
+        with loading(path):
+            harnesses[name] = Harness.load(engine, read_image(path), (capability,), log=_print_log)
     return capability
 
 
