@@ -360,7 +360,7 @@ def test_cache_keys_keep_their_parts_apart():
 def test_a_cache_or_target_that_cannot_be_written_is_named(project, tmp_path, monkeypatch):
     source = project(HELLO)
     (tmp_path / "file").write_text("")
-    with pytest.raises(BuildError, match=r"cannot write .*file/out.elf: File exists"):
+    with pytest.raises(BuildError, match=r"cannot write .*file/out.elf: no such directory"):
         build_image([source], tmp_path / "file" / "out.elf")
     (tmp_path / "directory").mkdir()
     with pytest.raises(BuildError, match=r"cannot write .*directory: Is a directory"):
@@ -406,3 +406,16 @@ def test_manifests_of_all_guests_are_read_by_berm():
         manifest = berm.Manifest.from_elf(image(name))
         assert manifest.tools
         assert json.loads(json.dumps(manifest.tools[0].parameters))["type"] == "object"
+
+
+def test_an_image_does_not_replace_its_source(project):
+    source = project(HELLO)
+    with pytest.raises(BuildError, match="would replace its source"):
+        build_image([source], source.parent / "." / source.name)
+    assert source.read_text(encoding="utf-8") == HELLO
+
+
+def test_a_directory_that_is_not_there_is_not_made(project, tmp_path):
+    with pytest.raises(BuildError, match="no such directory"):
+        build_image([project(HELLO)], tmp_path / "missing" / "out.elf")
+    assert not (tmp_path / "missing").exists()

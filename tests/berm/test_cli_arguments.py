@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from berm.build.build import add_arguments as add_build_arguments
 from berm.cli import arguments
 from berm.cli.exits import CommandError
+from berm.cli.parsing import Parser
 
 
 @pytest.mark.parametrize(
@@ -93,3 +95,26 @@ def test_a_directory_is_no_image(tmp_path):
 def test_no_more_of_an_image_is_read_than_a_loader_accepts(monkeypatch):
     monkeypatch.setattr(arguments, "MAX_IMAGE_BYTES", 1000)
     assert len(arguments.read_image(Path("/dev/zero"))) == 1001
+
+
+@pytest.mark.parametrize("text", ["-", "@blob"])
+def test_arguments_without_an_end_are_refused(monkeypatch, tmp_path, text):
+    """`berm run … - < /dev/zero` must not take all memory."""
+    monkeypatch.setattr(arguments, "MAX_ARGUMENT_BYTES", 1000)
+    monkeypatch.chdir(tmp_path)
+    Path("blob").write_bytes(bytes(1000))
+    with Path("blob").open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert arguments.tool_arguments(text) == bytes(1000)
+    with Path("/dev/zero").open() as endless:
+        monkeypatch.setattr("sys.stdin", endless)
+        with pytest.raises(CommandError, match="are larger than"):
+            arguments.tool_arguments("-" if text == "-" else "@/dev/zero")
+
+
+@pytest.mark.parametrize("words", [["-C", "-O3", "x.c"], ["x.c", "--cflag", "-O3"], ["x.c", "-C=-O3"]])
+def test_a_flag_of_the_compiler_may_look_like_an_option(words):
+    parser = Parser(prog="berm build")
+    add_build_arguments(parser)
+    parsed = parser.read(words)
+    assert (parsed.cflags, parsed.sources) == (["-O3"], ["x.c"])

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ def _sdk_objects(toolchain: Toolchain, *, debug: bool) -> list[Path]:
     key = key_of([toolchain.identity, *fixed, *content])
 
     def make(directory: Path) -> None:
+        if sys.stderr.isatty():
+            print("berm: compiling the SDK for this compiler, once …", file=sys.stderr)
         flags = [f"-ffile-prefix-map={directory}=.", *_sdk_flags(debug=debug)]
 
         def compile_one(source: Path) -> None:
@@ -68,11 +71,19 @@ def _check_sources(sources: Sequence[Path]) -> None:
     if not sources:
         raise BuildError("no sources")
     for source in sources:
+        if not source.is_file():
+            raise BuildError(f"no such file: {source}")
         if source.suffix not in SOURCE_SUFFIXES:
             known = ", ".join(sorted(SOURCE_SUFFIXES))
             raise BuildError(f"cannot build `{source}`: expected one of {known}")
-        if not source.is_file():
-            raise BuildError(f"no such file: {source}")
+
+
+def _check_target(target: Path, sources: Sequence[Path]) -> None:
+    """Refuse to write over a source, or where there is no directory."""
+    if any(target.resolve() == source.resolve() for source in sources):
+        raise BuildError(f"the image would replace its source {target}: name another with -o")
+    if not target.parent.is_dir():
+        raise BuildError(f"cannot write {target}: no such directory as {target.parent}")
 
 
 def _author_flags(source: Path, *, debug: bool) -> list[str]:
@@ -123,8 +134,9 @@ def build_image(
     # No name of a file is an option of the compiler's.
     paths = [Path.cwd() / source if str(source).startswith("-") else Path(source) for source in sources]
     _check_sources(paths)
-    toolchain = find_toolchain(cc)
     target = Path(out)
+    _check_target(target, paths)
+    toolchain = find_toolchain(cc)
     with tempfile.TemporaryDirectory(prefix="berm-build-") as name:
         directory = Path(name)
         objects, said = compile_sources(toolchain, paths, directory, debug=debug, cflags=cflags)
@@ -147,7 +159,6 @@ def _write(target: Path, image: bytes) -> None:
     """Replace the target in one step, so that nobody reads half an image."""
     aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         aside.write_bytes(image)
         aside.replace(target)
     except OSError as error:
