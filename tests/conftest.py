@@ -1,5 +1,6 @@
 """What every test may use: which build is under test, and images built from C once a session."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,10 @@ import pytest
 import rvcore._machine
 
 ROOT = Path(__file__).parent.parent
+
+# A shell's background job ignores SIGINT, and so would every child that a test means to interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header():
