@@ -44,6 +44,7 @@ def image_path(name: str, *, cc: str = "zig", debug: bool = False, cflags: tuple
     sources = sources_of(name)
     path = KEPT / f"{name}-{_key(sources, (cc, debug, cflags))}.elf"
     if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
         build_image(sources, path, cc=cc, debug=debug, cflags=cflags)
     return path
 
