@@ -781,10 +781,11 @@ async def test_sixteen_are_in_flight_until_they_are_collected(gate, invocation):
             gate.of(f"/{i}").set()
         with pytest.raises(Failure, match="16 requests are in flight"):
             await guest.start("/more")
-        await guest.collect()
+        first_done = (await guest.collect())[0]
         gate.of("/17").set()
         assert await guest.start("/17") == 17
-        assert {(await guest.collect())[0] for _ in range(16)} >= {3, 16, 17}
+        # Which of them is done first is the network's business; each is collected once.
+        assert {(await guest.collect())[0] for _ in range(16)} == set(range(1, 18)) - {first_done}
         tasks.cancel_scope.cancel()
 
 
