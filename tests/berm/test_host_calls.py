@@ -73,7 +73,9 @@ def test_pointers_are_checked_as_the_guest_would_be(harness, layout, name, first
         assert isinstance(outcome, berm.Done | berm.Failed)
     elif first + size > MEMORY or first < PAGE or MEMORY - STACK - GUARD <= first < MEMORY - STACK:
         assert outcome.code in {TrapCode.LOAD_FAULT, TrapCode.STORE_FAULT, TrapCode.STACK_OVERFLOW}
-    if isinstance(outcome, berm.Trap):
+    # What may be written and holds the tool's own frame sends its return anywhere.
+    overwritten = name in WRITING and MEMORY - STACK <= first < first + size <= MEMORY < first + size + PAGE
+    if isinstance(outcome, berm.Trap) and not overwritten:
         assert (outcome.address, outcome.size) == (first, size)
         assert outcome.access == ("load" if name in READING else "store")
         assert outcome.symbol == "berm_tool_host_call"
