@@ -1,0 +1,1 @@
+"""What outlives the daemon: one primitive over bytes, and typed interfaces written once on top of it."""

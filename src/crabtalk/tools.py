@@ -1,0 +1,144 @@
+"""The seam of tools: what the executor knows of anything that can be called.
+
+Images, compiled-in harnesses and MCP servers all stand behind `ToolProvider`; executor, audit and cancellation
+know nothing else. This file holds the protocol and its values and imports no provider.
+"""
+
+from collections.abc import Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from crabtalk.chains import Chain
+    from crabtalk.store.interfaces.agents import AgentRecord
+
+
+class Trigger(StrEnum):
+    """What started an invocation."""
+
+    TOOL = "tool"
+    WAKE = "wake"
+    EVENT = "event"
+    CALL = "call"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool as a client or a model sees it."""
+
+    harness: str  # the declaration's name
+    name: str  # as the guest exports it
+    wire_name: str  # as a model calls it: `name`, or `prefix__name`
+    description: str
+    parameters: dict[str, Any]  # a JSON Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one harness says about itself, for the system message; `error` when its image does not load."""
+
+    harness: str
+    text: str
+    error: str = ""
+
+
+class Gate(Protocol):
+    """Counts a guest as runnable or suspended; the executor gives one to each invocation."""
+
+    def suspended(self, touched_bytes: int = 0) -> AbstractAsyncContextManager[None]:
+        """Give the slot away while waiting, and take one again before going on.
+
+        Raises:
+            Busy: on entry, if too many guests are suspended already, or their pages are too many.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Who is called, for whom, within what."""
+
+    invocation_id: str  # a ULID; the audit row has it
+    agent: "AgentRecord"
+    harness: str
+    trigger: Trigger
+    chain: "Chain"
+    depth: int
+    deadline: float  # an instant of trio's clock
+    gate: Gate
+    session: str | None = None  # a session's handle
+    session_root: str | None = None
+    client: str = ""  # who asked, for the audit
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A result."""
+
+    data: bytes
+    instructions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The tool said no; the model sees why."""
+
+    message: str
+    instructions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trapped:
+    """Ours to say: the guest died or was not run. Models get `sentence`, operators the rest."""
+
+    kind: str  # a TrapCode's name in lower case, `load`, `link`, `cancelled`, `deadline`, `internal`
+    message: str
+    symbol: str = ""
+    location: str = ""
+    frames: tuple[str, ...] = ()
+    pc: int = 0
+    address: int = 0
+    host_calls: tuple[str, ...] = ()
+    instructions: int = 0
+    sentence: str = field(default="the tool stopped with an error and gave no result", kw_only=True)
+
+
+Outcome = Done | Failed | Trapped
+
+
+class ToolProvider(Protocol):
+    """Tools of one kind."""
+
+    def harnesses(self, agent: "AgentRecord") -> Sequence[str]:
+        """Return the names of this provider's harnesses that `agent` declares, in the order of its declaration."""
+
+    def tools(self, agent: "AgentRecord") -> Sequence[Tool]:
+        """Return the tools of those harnesses; none of a harness that does not load."""
+
+    def usage(self, agent: "AgentRecord") -> Sequence[Usage]:
+        """Return what each of those harnesses says about itself."""
+
+    async def call(self, context: Context, tool: str, args: bytes) -> Outcome:
+        """Run a tool, or an entry that is no tool (`on_wake`, `on_notify`).
+
+        **Cancellation:** the tool is stopped, and whatever runs for it is waited for.
+
+        Raises:
+            NotFound: if there is no such harness or tool.
+            Busy: from `context.gate`.
+        """
+
+    async def on_declare(self, agent: "AgentRecord") -> None:
+        """Take note that `agent` was created, changed, or read from the store."""
+
+    async def on_forget(self, agent: "AgentRecord") -> None:
+        """Take note that `agent` is gone."""
+
+
+@runtime_checkable
+class InlineProvider(Protocol):
+    """A provider whose short calls end before any await, so that no task is needed for them."""
+
+    def call_inline(self, context: Context, tool: str, args: bytes) -> Outcome | Awaitable[Outcome]:
+        """As `call`; an outcome at once, or what to await for it, in a task of the caller's."""
