@@ -1,7 +1,7 @@
 """Where time comes from: nothing else in the daemon asks the machine for it.
 
-Two kinds, never mixed: *wall* instants are Unix milliseconds, UTC, and may step; *monotonic* seconds only grow
-and are trio's own. Logic takes a `Clock`; tests give it one that they move.
+Two kinds, never mixed: *wall* instants are Unix milliseconds, UTC, and may step; *monotonic* seconds only
+grow and are trio's own. Logic takes a `Clock`; tests give it one that they move.
 """
 
 import time

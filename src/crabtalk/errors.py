@@ -1,7 +1,7 @@
 """What the daemon says when it does not do what was asked: one root, and a class for each code of the wire.
 
-A code is an HTTP status (protocol.md); the message is for the person who asked, says what was wrong and where,
-and never holds a secret.
+A code is an HTTP status (protocol.md); the message is for the person who asked, says what was wrong and
+where, and never holds a secret.
 """
 
 from typing import ClassVar

@@ -1,7 +1,7 @@
 """The seam of tools: what the executor knows of anything that can be called.
 
-Images, compiled-in harnesses and MCP servers all stand behind `ToolProvider`; executor, audit and cancellation
-know nothing else. This file holds the protocol and its values and imports no provider.
+Images, compiled-in harnesses and MCP servers all stand behind `ToolProvider`; executor, audit and
+cancellation know nothing else. This file holds the protocol and its values and imports no provider.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -111,7 +111,7 @@ class ToolProvider(Protocol):
     """Tools of one kind."""
 
     def harnesses(self, agent: "AgentRecord") -> Sequence[str]:
-        """Return the names of this provider's harnesses that `agent` declares, in the order of its declaration."""
+        """Return the names of those harnesses of `agent` that are this provider's, as declared."""
 
     def tools(self, agent: "AgentRecord") -> Sequence[Tool]:
         """Return the tools of those harnesses; none of a harness that does not load."""

@@ -1,6 +1,7 @@
-"""The primitive that every engine serves: ordered bytes by (column, key), read singly or in ranges, written in batches.
+"""The primitive that every engine serves: ordered bytes by (column, key), written in batches.
 
-An engine is used from any thread. What `apply` or `commit` returned from survives power loss; `defer` promises less.
+An engine is used from any thread. What `apply` or `commit` returned from survives power loss;
+`defer` promises less.
 """
 
 from collections.abc import Sequence
@@ -55,7 +56,7 @@ class Statistics:
 
 
 class Engine(Protocol):
-    """An ordered map for each column. Keys compare as bytes; they are 1 to 1,024 bytes, values at most 64 MiB."""
+    """An ordered map for each column: keys of 1 to 1,024 bytes compare as bytes, values are at most 64 MiB."""
 
     def get(self, column: str, key: bytes) -> bytes | None:
         """Return the value, None if there is none.
