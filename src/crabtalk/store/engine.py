@@ -56,7 +56,7 @@ class Statistics:
 
 
 class Engine(Protocol):
-    """An ordered map for each column: keys of 1 to 1,024 bytes compare as bytes, values are at most 64 MiB."""
+    """An ordered map for each column: keys of 1 to 1,024 bytes in byte order, values up to 64 MiB."""
 
     def get(self, column: str, key: bytes) -> bytes | None:
         """Return the value, None if there is none.
