@@ -21,9 +21,40 @@ ALLOWED = {
     "berm.aio": {"berm", "rvcore", "anyio"},
     "berm.cli": {"berm", "rvcore", "anyio"},
     "berm.build": {"berm", "rvcore", "elftools", "ziglang"},
-    "crabtalk": {"crabtalk", "berm", "trio", "google", "sortedcontainers"},
+    "crabtalk": {"crabtalk", "berm", "trio"},
+    "crabtalk.ids": {"crabtalk", "ulid"},
+    "crabtalk.metrics": {"crabtalk", "trio", "h11", "prometheus_client"},
+    "crabtalk.scheduling": {"crabtalk", "trio", "sortedcontainers"},
+    "crabtalk.events": {"crabtalk", "trio", "sortedcontainers"},
+    "crabtalk.store": {"crabtalk", "trio"},
+    "crabtalk.transports": {"crabtalk", "trio"},
+    # Bytes in, values out: no loop, no task, no clock.
+    "crabtalk.wire": {"crabtalk.wire", "crabtalk.errors", "google"},
+    "crabtalk.work_queue": {"crabtalk"},
+    "crabtalk.scheduling.due_set": {"crabtalk", "sortedcontainers"},
+    "crabtalk.events.matching": {"crabtalk"},
+    "crabtalk.config": {"crabtalk.errors", "crabtalk.units"},
+    "crabtalk.home": {"crabtalk.errors"},
+    "crabtalk.units": set(),
+    "crabtalk.errors": set(),
+    "crabtalk.service": {"crabtalk"},
+    # What a client needs, and nothing of the daemon.
+    "crabtalk.client": {
+        "crabtalk.client",
+        "crabtalk.wire",
+        "crabtalk.errors",
+        "crabtalk.home",
+        "anyio",
+        "google",
+    },
+    # The commands reach the daemon through a client, and start it; loops and messages are the client's.
+    "crabtalk.cli": {"crabtalk", "berm"},
     "crabtalk.capabilities": {
         "crabtalk.capabilities",
+        "crabtalk.chains",
+        "crabtalk.errors",
+        "crabtalk.tools",
+        "crabtalk.store.interfaces",
         "berm",
         "anyio",
         "h11",
@@ -32,7 +63,13 @@ ALLOWED = {
     },
 }
 # Inside a package: nothing of it may import these, except the module that is named.
-INNERMOST = {"berm.cli": {"berm.__main__"}, "berm.aio": {"berm.cli"}}
+INNERMOST = {
+    "berm.cli": {"berm.__main__", "crabtalk.cli"},
+    "berm.aio": {"berm.cli"},
+    "crabtalk.cli": {"crabtalk.__main__"},
+    "crabtalk.daemon": {"crabtalk.cli"},
+    "crabtalk.handlers": {"crabtalk.daemon", "crabtalk.runtime"},
+}
 CYTHON_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+(.+)|c?import\s+([\w., ]+))", re.MULTILINE)
 
 
