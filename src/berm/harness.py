@@ -76,7 +76,8 @@ def bindings(capabilities: Iterable[Capability]) -> Mapping[str, Capability]:
     numbers: dict[int, str] = {}
     for one in capabilities:
         if not isinstance(one, Capability):
-            raise TypeError(f"expected a Capability, got {type(one).__name__}")
+            hint = "make one with Capability(name, function) or @capability"
+            raise TypeError(f"expected a Capability, got {type(one).__name__}: {hint}")
         for name in (one.name, *one.aliases):
             if reason := refusal_to_bind(name):
                 raise LinkError(f"capability {reason}", name=name)

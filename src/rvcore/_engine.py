@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -48,11 +49,12 @@ class Engine:
 
         Raises:
             LoadError: The file is malformed, unsupported or does not fit.
+            TypeError: They are no bytes.
             ValueError: The engine is closed.
         """
         self.check_open()
         # A copy of what may change while it is read: the digest must be that of the program.
-        data = elf if isinstance(elf, bytes) else bytes(memoryview(elf))
+        data = elf if isinstance(elf, bytes) else _copied(elf)
         digest = hashlib.sha256(data).hexdigest()
         with self._lock:
             known = self._programs.get(digest)
@@ -115,3 +117,11 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _copied(elf: object) -> bytes:
+    if not isinstance(elf, bytearray | memoryview):
+        kind = type(elf).__name__
+        hint = ": read the file, as in Path(name).read_bytes()" if isinstance(elf, str | os.PathLike) else ""
+        raise TypeError(f"expected the bytes of an ELF file, got {kind}{hint}")
+    return bytes(elf)

@@ -110,6 +110,8 @@ def test_new_does_not_overwrite(made):
 def test_new_refuses_names_that_are_no_name(tmp_path, name):
     with pytest.raises(ValueError, match="a name has lower-case letters"):
         new_project(name, tmp_path)
+    if not name.startswith("-"):
+        assert command("new", name, cwd=tmp_path).returncode == 64
     assert list(tmp_path.iterdir()) == []
 
 
@@ -256,8 +258,9 @@ def test_tests_are_chosen_by_name(project):
     body = "BERM_TEST(apple) { }\nBERM_TEST(pear) { }\nBERM_TEST(pineapple) { }\n"
     code, said, _ = run_tests(project, body, "-k", "apple")
     assert (code, said) == (0, ["ok      apple", "ok      pineapple", "2 passed, 0 failed"])
-    code, said, _ = run_tests(project, body, "-k", "plum")
-    assert (code, said) == (1, ["0 passed, 0 failed"])
+    code, said, error = run_tests(project, body, "-k", "plum")
+    assert (code, said) == (1, [])
+    assert error == "none of the 3 tests has `plum` in its name\n"
 
 
 def test_files_storage_and_clock_are_at_hand(tmp_path):

@@ -118,3 +118,13 @@ def test_a_flag_of_the_compiler_may_look_like_an_option(words):
     add_build_arguments(parser)
     parsed = parser.read(words)
     assert (parsed.cflags, parsed.sources) == (["-O3"], ["x.c"])
+
+
+def test_a_file_name_in_place_of_arguments_is_pointed_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert arguments.tool_arguments("args.json") == b"args.json"
+    assert capsys.readouterr().err == ""
+    (tmp_path / "args.json").write_text("{}")
+    assert arguments.tool_arguments("args.json") == b"args.json"
+    said = "note: `args.json` is passed as text; `@args.json` passes what the file holds\n"
+    assert capsys.readouterr().err == said

@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from berm.cli import exits
+from berm.cli.granting import option_for
+from guest_images import image
 
 ORACLE = """
 import berm
@@ -83,7 +85,7 @@ def test_what_is_installed_and_not_given_is_absent(installed, run):
 def test_a_value_that_makes_no_sense_is_one_sentence(installed, run):
     installed(("oracle", "make"))
     status, out, err = run("consult", "{}", "--oracle", "bad")
-    assert (status, out, err) == (exits.HOST_ERROR, "", "berm: --oracle: oracle `bad` gives no answers\n")
+    assert (status, out, err) == (exits.USAGE, "", "berm: --oracle: oracle `bad` gives no answers\n")
 
 
 def test_an_option_of_ours_cannot_be_taken(installed, run):
@@ -103,5 +105,38 @@ def test_the_machine_capabilities_are_there(run, tmp_path):
     status, out, err = run("say", '{"text": "x"}', "--root", str(tmp_path), "--zone", "local")
     assert (status, out, err) == (exits.DONE, "x", "")
     status, _, err = run("say", '{"text": "x"}', "--root", str(tmp_path / "absent"))
-    assert status == exits.HOST_ERROR
+    assert status == exits.USAGE
     assert err.startswith("berm: --root: ")
+    status, _, err = run("say", '{"text": "x"}', "--zone", "Mars")
+    assert status == exits.USAGE
+    assert err.startswith("berm: --zone: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("berm.fs.read", "--root DIR"),
+        ("crabtalk.exec.run", "--root DIR"),
+        ("berm.http.start", "--host HOST"),
+        ("berm.clock.now", "--zone Z"),
+        ("berm.kv.keys", "--storage FILE"),
+        ("berm.call", "--call NAME=IMAGE"),
+        ("crabtalk.wake.schedule", None),
+    ],
+)
+def test_an_option_is_named_for_every_capability_that_one_grants(name, option):
+    assert option_for(name) == option
+
+
+def test_a_guest_that_calls_what_was_not_given_is_told_the_option(tmp_path):
+    path = tmp_path / "os.elf"
+    path.write_bytes(image("os"))
+    done = subprocess.run(
+        [sys.executable, "-m", "berm", "run", str(path), "read", '{"path":"x"}'],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == exits.HOST_ERROR
+    assert done.stderr.splitlines()[-1] == "hint: --root DIR grants `berm.fs.read`"

@@ -189,7 +189,7 @@ def test_a_reader_that_goes_away_is_no_traceback(cli_image):
         timeout=60,
         check=False,
     )
-    assert (done.stdout, done.stderr) == (b"\n", b"")
+    assert (done.stdout, done.stderr) == (b"_", b"")
 
 
 def test_ctrl_c_ends_a_tool(cli_image):

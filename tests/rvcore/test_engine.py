@@ -83,6 +83,14 @@ def test_programs_are_forgotten_oldest_first_past_the_cache():
     assert rvcore.Module(engine, numbered(1)).image is not kept[1].image
 
 
+@pytest.mark.parametrize("elf", ["tool.elf", Path("tool.elf")])
+def test_a_path_in_place_of_bytes_is_explained(elf):
+    with rvcore.Engine() as engine, pytest.raises(TypeError, match=r"got \w+: read the file, as in Path"):
+        engine.load(elf)
+    with rvcore.Engine() as engine, pytest.raises(TypeError, match=r"bytes of an ELF file, got NoneType$"):
+        engine.load(None)
+
+
 def test_an_engine_without_cache_still_loads():
     engine = rvcore.Engine(Config(memory_size=MIB, stack_size=65536, cache_bytes=0))
     module = rvcore.Module(engine, numbered(7))

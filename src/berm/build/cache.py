@@ -41,7 +41,7 @@ def open_cache() -> Path:
 
 def _unwritable(error: OSError) -> BuildError:
     return BuildError(
-        f"cannot write the cache {cache_directory()}: {error.strerror}; name another with $BERM_CACHE_DIR"
+        f"cannot write the cache {cache_directory()}: {(error.strerror or str(error)).lower()}; name another with $BERM_CACHE_DIR"
     )
 
 

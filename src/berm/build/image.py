@@ -164,7 +164,7 @@ def _write(target: Path, image: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             aside.unlink()
-        raise BuildError(f"cannot write {target}: {error.strerror}") from error
+        raise BuildError(f"cannot write {target}: {(error.strerror or str(error)).lower()}") from error
 
 
 def harness_sources(directory: Path) -> list[Path]:

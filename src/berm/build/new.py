@@ -52,7 +52,10 @@ def run(args: argparse.Namespace) -> int:
     except FileExistsError:
         print(f"berm: `{args.name}` is there already", file=sys.stderr)
         return 1
-    except (ValueError, OSError) as error:
+    except ValueError as error:
+        print(f"berm: {error}", file=sys.stderr)
+        return 64  # usage
+    except OSError as error:
         print(f"berm: {error}", file=sys.stderr)
         return 1
     files = sorted(str(path.relative_to(project.parent)) for path in project.rglob("*") if path.is_file())

@@ -89,7 +89,7 @@ def run(command: Sequence[str], what: str, environment: dict[str, str], director
             check=False,
         )
     except OSError as error:
-        raise BuildError(f"cannot run `{command[0]}`: {error.strerror}") from error
+        raise BuildError(f"cannot run `{command[0]}`: {(error.strerror or str(error)).lower()}") from error
     output = (done.stderr + done.stdout).decode(errors="replace")
     if done.returncode != 0:
         raise BuildError(f"{what} failed", output)

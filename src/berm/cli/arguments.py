@@ -59,11 +59,18 @@ def tool_arguments(text: str) -> bytes:
     elif text.startswith("@"):
         blob = read_file(Path(text[1:]), MAX_ARGUMENT_BYTES)
     else:
+        _warn_of_file_name(text)
         return text.encode("utf-8", "surrogateescape")
     if len(blob) > MAX_ARGUMENT_BYTES:
         where = "stdin" if text == "-" else text[1:]
         raise CommandError(f"arguments in {where} are larger than {MAX_ARGUMENT_BYTES >> 20} MiB")
     return blob
+
+
+def _warn_of_file_name(text: str) -> None:
+    """Say that a file's name was taken for the arguments themselves, which is likely a slip."""
+    if text.endswith(".json") and "\0" not in text and Path(text).is_file():
+        print(f"note: `{text}` is passed as text; `@{text}` passes what the file holds", file=sys.stderr)
 
 
 def read_file(path: Path, limit: int) -> bytes:

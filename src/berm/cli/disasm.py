@@ -27,13 +27,14 @@ def run(args: argparse.Namespace) -> int:
         labels = {start: name for start, _, name in module.image.symbols.functions()}
         if args.symbol is not None and args.symbol not in labels.values():
             raise CommandError(_unknown(args.symbol, list(labels.values())))
-        end = 0
+        end, between = 0, ""
         for address, raw, text in module.disassemble(args.symbol):
             if address < end and address not in labels:
                 continue  # without checks, instructions inside others are decoded as well
             end = address + len(raw)
             if address in labels:
-                print(f"\n{paint(escape_line(labels[address]), BOLD, sys.stdout)}:")
+                print(f"{between}{paint(escape_line(labels[address]), BOLD, sys.stdout)}:")
+                between = "\n"
             shown = paint(f"{address:8x}:  {raw[::-1].hex():<8}", DIM, sys.stdout)
             print(f"{shown}  {text}")
     return exits.DONE

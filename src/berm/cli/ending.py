@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from berm.cli import exits
+from berm.cli.granting import option_for
 from berm.cli.output import for_stream
 
 if TYPE_CHECKING:
@@ -28,6 +29,18 @@ def complain(ending: "Failed | Trap") -> None:
 
     text = ending.message if isinstance(ending, Failed) else ending.report()
     print(for_stream(text, sys.stderr), file=sys.stderr)
+    if not isinstance(ending, Failed) and (hint := _grant_hint(ending)):
+        print(hint, file=sys.stderr)
+
+
+def _grant_hint(trap: "Trap") -> str | None:
+    """Say how to grant what the guest called and was not given."""
+    from berm import TrapCode
+
+    if trap.code is not TrapCode.UNKNOWN_HOST_CALL or not trap.name:
+        return None
+    option = option_for(trap.name)
+    return f"hint: {option} grants `{trap.name}`" if option else None
 
 
 def facts(ending: "Ending") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from berm.cli.exits import CommandError
+from berm.cli.exits import USAGE, CommandError
 from berm.cli.parsing import Parser
 
 if TYPE_CHECKING:
@@ -28,6 +28,19 @@ DESCRIBED = {
     "zone": ("Z", "the clock, in time zone Z; 'local' for this machine's"),
     "storage": ("FILE", "keys and values, kept in FILE"),
 }
+# Names that start so are granted by this option; what else a guest calls, no option here grants.
+_GRANTED_BY = {
+    ("berm.fs.", "berm.exec.", "crabtalk.fs.", "crabtalk.exec."): "--root DIR",
+    ("berm.http.", "crabtalk.http."): "--host HOST",
+    ("berm.clock.",): "--zone Z",
+    ("berm.get", "berm.set", "berm.kv."): "--storage FILE",
+    ("berm.call",): "--call NAME=IMAGE",
+}
+
+
+def option_for(capability: str) -> str | None:
+    """Return the option that grants the capability of this name, None if none does."""
+    return next((option for names, option in _GRANTED_BY.items() if capability.startswith(names)), None)
 
 
 def add_grants(parser: Parser) -> None:
@@ -82,7 +95,9 @@ def _make(name: str, values: list[str], points: "dict[str, EntryPoint]") -> "Ite
         raise CommandError(f"nothing installed offers --{name}; pip install crabtalk brings it")
     try:
         return tuple(points[name].load()(values))
-    except (ValueError, OSError) as error:
+    except ValueError as error:
+        raise CommandError(f"--{name}: {error}", status=USAGE) from error
+    except OSError as error:
         raise CommandError(f"--{name}: {error}") from error
 
 

@@ -70,6 +70,9 @@ int main(int argc, char **argv)
         else
             passed++;
     }
-    printf("%zu passed, %zu failed\n", passed, failed);
+    if (argc > 1 && passed + failed == 0)
+        fprintf(stderr, "none of the %zu tests has `%s` in its name\n", test_count, argv[1]);
+    else
+        printf("%zu passed, %zu failed\n", passed, failed);
     return failed || passed == 0;
 }
