@@ -8,6 +8,7 @@
 #   make asan-test   the same on an address and undefined-behaviour sanitizer build
 #   make coverage    which lines the marked core of the suite reaches
 #   make soak        the long counts
+#   make proto       generates src/crabtalk/wire/pb from proto/crabtalk.proto
 #   make clean       removes what was built; `make distclean` removes .venv too
 
 PYTHON ?= python3
@@ -19,7 +20,7 @@ STUBBED := $(subst /,.,$(patsubst src/%.pyi,%,$(wildcard src/*/*.pyi)))
 # The sources in harness/NAME become harness/NAME/NAME.elf.
 IMAGES := $(foreach path,$(wildcard harness/*/),$(path)$(notdir $(path:/=)).elf)
 
-.PHONY: build venv harnesses demo test bench lint debug-test asan-test coverage soak clean distclean
+.PHONY: build venv harnesses proto demo test bench lint debug-test asan-test coverage soak clean distclean
 
 # Says what it compiles; what the compilers say is in build/build.log.
 build: $(VENV)/installed
@@ -42,6 +43,21 @@ $(VENV)/installed-bench: $(VENV)/installed
 	touch $@
 
 harnesses: $(IMAGES)
+
+# Of a release whose output runs on every protobuf since 5; in a venv of its own, since it pins an older one.
+PROTOC = build/proto-venv/bin/python -m grpc_tools.protoc
+PROTO_OUT = src/crabtalk/wire/pb
+
+build/proto-venv/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check -q install 'grpcio-tools==1.63.2' 'setuptools<81'
+	touch $@
+
+proto: build/proto-venv/installed
+	$(PROTOC) -Iproto --python_out=$(PROTO_OUT) --pyi_out=$(PROTO_OUT) proto/crabtalk.proto
+	for file in $(PROTO_OUT)/crabtalk_pb2.py*; do \
+	    { printf '# ruff: noqa\n# mypy: disable-error-code="type-arg"\n'; cat $$file; } > $$file.new && mv $$file.new $$file; \
+	done
 
 .SECONDEXPANSION:
 $(IMAGES): $$(wildcard $$(@D)/*.c $$(@D)/*.h) $(shell find src/berm/sdk src/berm/build -name '*.[ch]' -o -name '*.py') | build

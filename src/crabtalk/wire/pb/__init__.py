@@ -1,0 +1,1 @@
+"""Generated from proto/crabtalk.proto by `make proto`."""
