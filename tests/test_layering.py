@@ -35,6 +35,7 @@ ALLOWED = {
     "crabtalk.events.matching": {"crabtalk"},
     "crabtalk.config": {"crabtalk.errors", "crabtalk.units"},
     "crabtalk.home": {"crabtalk.errors"},
+    "crabtalk.log_text": {"crabtalk.config"},
     "crabtalk.units": set(),
     "crabtalk.errors": set(),
     "crabtalk.service": {"crabtalk"},
