@@ -218,7 +218,7 @@ class ShutdownConfig:
     """Stopping."""
 
     drain: float = _key(
-        _seconds(0, 80),
+        _seconds(0, 3600),
         "how long a stop waits for what runs before it is interrupted",
         default=10.0,
         live=True,
