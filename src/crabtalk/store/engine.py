@@ -4,7 +4,7 @@ An engine is used from any thread. What `apply` or `commit` returned from surviv
 `defer` promises less.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -22,7 +22,13 @@ COLUMNS: Final = (
     "audit",
 )
 
+_KNOWN: Final = frozenset(COLUMNS)
 REALM: Final = b"local/"  # opens every key, so that one store can hold several some day
+
+MAX_KEY_BYTES: Final = 1024
+MAX_VALUE_BYTES: Final = 64 << 20
+DEFER_S: Final = 0.1  # how long a deferred batch waits for company
+MAX_DEFERRED_BYTES: Final = 64 << 20  # beyond, the disk has stalled, and what waits for it is refused
 
 
 class Write(NamedTuple):
@@ -53,6 +59,7 @@ class Statistics:
     bytes: dict[str, int]  # of values, by column
     commits: int  # groups that were made durable since it was opened
     batches: int  # batches in them
+    deferred_lost: int = 0  # deferred batches that could not be written since it was opened
 
 
 class Engine(Protocol):
@@ -87,11 +94,18 @@ class Engine(Protocol):
     def defer(self, batch: Sequence[Write]) -> None:
         """Take `batch` along with the next commit, at most 100 ms later; lost if power goes first.
 
-        Not visible to readers until then.
+        Not visible to readers until then. Never waits for the disk.
+
+        Raises:
+            StoreError: if the disk takes nothing any more and `MAX_DEFERRED_BYTES` wait for it.
         """
 
     def flush(self) -> None:
-        """Make everything deferred durable; blocks the thread."""
+        """Make everything deferred durable; blocks the thread.
+
+        Raises:
+            StoreError: if some of what was deferred since the last flush was lost.
+        """
 
     def statistics(self) -> Statistics:
         """Count what is there; reads the whole store."""
@@ -101,3 +115,60 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Flush and let go; every call after is a ValueError."""
+
+
+def checked(batch: Sequence[Write]) -> int:
+    """Return how many bytes a batch is, keys and values.
+
+    Raises:
+        ValueError: if a column, key or value is not one that an engine takes; the caller's mistake.
+    """
+    total = 0
+    for column, key, value in batch:
+        if column not in _KNOWN:
+            raise ValueError(f"there is no column {column!r}")
+        if not 0 < len(key) <= MAX_KEY_BYTES:
+            raise ValueError(f"key is {len(key)} bytes long, from 1 to {MAX_KEY_BYTES} are taken")
+        total += len(key)
+        if value is not None:
+            if len(value) > MAX_VALUE_BYTES:
+                raise ValueError(f"value is {len(value)} bytes long, at most {MAX_VALUE_BYTES} are taken")
+            total += len(value)
+    return total
+
+
+def checked_column(column: str) -> str:
+    """Return a column's name.
+
+    Raises:
+        ValueError: if there is none of that name.
+    """
+    if column not in _KNOWN:
+        raise ValueError(f"there is no column {column!r}")
+    return column
+
+
+def end_of(prefix: bytes) -> bytes | None:
+    """Return the least key that is greater than every key with `prefix`; None if there is no such key."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
+def entries(engine: Engine, column: str, prefix: bytes, page: int = 1000) -> Iterator[tuple[bytes, bytes]]:
+    """Walk everything with `prefix`, page by page: one snapshot for each page, not for all."""
+    after: bytes | None = None
+    while rows := engine.scan(column, prefix, after, page):
+        yield from rows
+        if len(rows) < page:
+            return
+        after = rows[-1][0]
+
+
+def keys(engine: Engine, column: str, prefix: bytes, page: int = 10_000) -> Iterator[bytes]:
+    """Walk every key with `prefix`, as `entries`."""
+    after: bytes | None = None
+    while found := engine.scan_keys(column, prefix, after, page):
+        yield from found
+        if len(found) < page:
+            return
+        after = found[-1]

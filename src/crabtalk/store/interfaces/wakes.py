@@ -1,0 +1,161 @@
+"""Wakes: instants at which harnesses are run.
+
+A wake is a record under its id, and keys without values that lead there: by instant, so that a restart
+fills the due-set from keys alone; by owner; by its owner's key, while it is pending. A running wake keeps
+its instant, so that a restart after a crash finds it again, with the claim of the boot that ran it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple
+
+from crabtalk.store.engine import Engine, Write, delete, entries, keys, put
+from crabtalk.store.keys import key, parts_of, prefix
+from crabtalk.store.records import Codec
+
+COLUMN: Final = "wake"
+
+
+@dataclass(frozen=True, slots=True)
+class ChainRecord:
+    """What a stored wake or event remembers of the chain it came from."""
+
+    id: str
+    depth: int
+    started_ms: int
+    invocations_left: int
+    fuel_left: int
+    parent: str | None = None  # the id of the chain before this one
+
+
+@dataclass(frozen=True, slots=True)
+class WakeRecord:
+    """One occurrence that is still to end."""
+
+    id: str  # a ULID
+    agent_id: str
+    harness: str  # as declared
+    at_ms: int
+    payload: bytes
+    key: str | None = None  # scheduling another one under it replaces this one
+    attempt: int = 1  # grows when a crash made it start again
+    state: Literal["pending", "running"] = "pending"
+    claim: str | None = None  # while running: the id of the boot that runs it
+    created_ms: int = 0
+    chain: ChainRecord | None = None
+
+
+class Due(NamedTuple):
+    """What the due-set needs of a wake; ordered as they fall due."""
+
+    at_ms: int
+    id: str
+
+
+_CODEC: Final = Codec(WakeRecord)
+
+
+class Wakes:
+    """Reads wakes, and says what to write for them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def keys(self, after: Due | None = None, limit: int = 10_000) -> list[Due]:
+        """Return the next wakes after `after`, running ones too, by instant; reads no records.
+
+        Raises:
+            StoreError: if something is damaged; every reading method may.
+        """
+        beyond = None if after is None else key("due", after.at_ms, after.id)
+        return [_due(at) for at in self._engine.scan_keys(COLUMN, prefix("due"), beyond, limit)]
+
+    def get(self, wake_id: str) -> WakeRecord | None:
+        """Return one wake, None if it has ended or never was."""
+        at = key("id", wake_id)
+        raw = self._engine.get(COLUMN, at)
+        return None if raw is None else _CODEC.decode(COLUMN, at, raw)
+
+    def all(self) -> Iterator[WakeRecord]:
+        """Walk every wake, by id."""
+        for at, raw in entries(self._engine, COLUMN, prefix("id")):
+            yield _CODEC.decode(COLUMN, at, raw)
+
+    def by_owner(self, agent_id: str, harness: str | None = None) -> list[WakeRecord]:
+        """Return the wakes of a harness, or of all of an agent's, each harness's by instant."""
+        owned = ("owner", agent_id) if harness is None else ("owner", agent_id, harness)
+        found = (self.get(parts_of(at)[-1]) for at in keys(self._engine, COLUMN, prefix(*owned)))
+        return [record for record in found if record is not None]
+
+    def count(self, agent_id: str, harness: str) -> int:
+        """Return how many wakes a harness has."""
+        return sum(1 for _ in keys(self._engine, COLUMN, prefix("owner", agent_id, harness)))
+
+    def by_key(self, agent_id: str, harness: str, wake_key: str) -> WakeRecord | None:
+        """Return the pending wake of this key, None if there is none."""
+        wake_id = self._pending(agent_id, harness, wake_key)
+        return None if wake_id is None else self.get(wake_id)
+
+    def insert(self, record: WakeRecord, replaces: WakeRecord | None = None) -> list[Write]:
+        """Return what stores a new pending wake, in the place of the one that it replaces."""
+        writes = [] if replaces is None else self.remove(replaces)
+        return [*writes, *self._indexed(record)]
+
+    def claim(self, record: WakeRecord, boot_id: str) -> tuple[WakeRecord, list[Write]]:
+        """Return the wake as running, and what says so; its key is free for the next occurrence."""
+        running = replace(record, state="running", claim=boot_id)
+        return running, [put(COLUMN, key("id", record.id), _CODEC.encode(running)), *self._unkeyed(record)]
+
+    def release(self, record: WakeRecord, *, attempt: int) -> tuple[WakeRecord, list[Write]]:
+        """Return a running wake as pending again, and what says so.
+
+        Its key leads to it again, unless the next occurrence has it.
+        """
+        pending = replace(record, state="pending", claim=None, attempt=attempt)
+        writes = [put(COLUMN, key("id", record.id), _CODEC.encode(pending))]
+        if record.key is not None and self._pending(record.agent_id, record.harness, record.key) is None:
+            writes.append(put(COLUMN, _key_of(record, record.key), record.id.encode()))
+        return pending, writes
+
+    def remove(self, record: WakeRecord) -> list[Write]:
+        """Return what removes a wake and all that leads to it."""
+        return [
+            delete(COLUMN, key("id", record.id)),
+            delete(COLUMN, key("due", record.at_ms, record.id)),
+            delete(COLUMN, _owned(record)),
+            *self._unkeyed(record),
+        ]
+
+    def _indexed(self, record: WakeRecord) -> list[Write]:
+        writes = [
+            put(COLUMN, key("id", record.id), _CODEC.encode(record)),
+            put(COLUMN, key("due", record.at_ms, record.id), b""),
+            put(COLUMN, _owned(record), b""),
+        ]
+        if record.key is not None:
+            writes.append(put(COLUMN, _key_of(record, record.key), record.id.encode()))
+        return writes
+
+    def _unkeyed(self, record: WakeRecord) -> list[Write]:
+        """Return what frees the key of a wake, if it is this wake's."""
+        if record.key is None:
+            return []
+        owner = self._pending(record.agent_id, record.harness, record.key)
+        return [delete(COLUMN, _key_of(record, record.key))] if owner == record.id else []
+
+    def _pending(self, agent_id: str, harness: str, wake_key: str) -> str | None:
+        raw = self._engine.get(COLUMN, key("key", agent_id, harness, wake_key))
+        return None if raw is None else raw.decode(errors="replace")
+
+
+def _owned(record: WakeRecord) -> bytes:
+    return key("owner", record.agent_id, record.harness, record.at_ms, record.id)
+
+
+def _key_of(record: WakeRecord, wake_key: str) -> bytes:
+    return key("key", record.agent_id, record.harness, wake_key)
+
+
+def _due(at: bytes) -> Due:
+    *_, at_ms, wake_id = parts_of(at)
+    return Due(int(at_ms), wake_id)
