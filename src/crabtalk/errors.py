@@ -4,7 +4,7 @@ A code is an HTTP status (protocol.md); the message is for the person who asked,
 where, and never holds a secret.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class CrabtalkError(Exception):
@@ -58,6 +58,12 @@ class Busy(RequestError):  # noqa: N818
     code = 429
 
 
+class Cancelled(RequestError):  # noqa: N818
+    """499: the client took it back."""
+
+    code = 499
+
+
 class Internal(RequestError):  # noqa: N818
     """500: ours; the operator's log has the details."""
 
@@ -80,6 +86,25 @@ class DeadlinePassed(RequestError):  # noqa: N818
     """504: it was not done in time."""
 
     code = 504
+
+
+# What a client makes of a code.
+BY_CODE: Final[dict[int, type[RequestError]]] = {
+    kind.code: kind
+    for kind in (
+        BadRequest,
+        Unauthorized,
+        NotFound,
+        Conflict,
+        TooLarge,
+        Busy,
+        Cancelled,
+        Internal,
+        NotBuilt,
+        ShuttingDown,
+        DeadlinePassed,
+    )
+}
 
 
 class ConfigError(CrabtalkError):
