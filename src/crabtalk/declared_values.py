@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from crabtalk.units import nearest, rate_per_s, shown, size_bytes
+from crabtalk.work_queue import Rate
 
 Schema = dict[str, Any]
 Reader = Callable[[object], Any]
@@ -221,14 +222,6 @@ def zone(value: object) -> str:
 def zones(value: object) -> tuple[str, ...]:
     """Read one time zone, or a list of them, the first of which is that of `now`."""
     return (zone(value),) if isinstance(value, str) else tuple(listing(zone, 64)(value))
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """How often something may start: `count` times in `per_s` seconds, all at once if need be."""
-
-    count: int
-    per_s: float
 
 
 def rate(value: object) -> Rate:

@@ -68,18 +68,42 @@ class Root:
             ValueError: if `path` is no directory, or is the home or inside it.
         """
         written = _absolute(path)
-        self.home = Path(_absolute(home if home is not None else default_home()))
         try:
-            self.fd = os.open(written, _HANDLE)
+            fd = os.open(written, _HANDLE)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise ValueError(f"root `{path}`: {str(reason).lower()}") from error
-        self._close = weakref.finalize(self, os.close, self.fd)
-        self._identity = _identity(self.fd)
-        self._spellings = tuple(_names(os.fsencode(name)) for name in (written, os.path.realpath(written)))
+        spellings = [_names(os.fsencode(name)) for name in (written, os.path.realpath(written))]
+        self._hold(fd, Path(_absolute(home if home is not None else default_home())), spellings)
         if _climb_meets(self.fd, None, self._home_identity()):
             self.close()
             raise ValueError(f"root `{path}` is inside `{self.home}`, which no tool may enter")
+
+    def _hold(self, fd: int, home: Path, spellings: Sequence[list[bytes]]) -> None:
+        self.fd = fd
+        self.home = home
+        self._close = weakref.finalize(self, os.close, fd)
+        self._identity = _identity(fd)
+        self._spellings = tuple(spellings)  # how absolute paths to it may begin
+
+    def narrowed(self, path: str) -> "Root":
+        """Hold a directory beneath this one open: a bound of its own, found through this one's handle.
+
+        Raises:
+            ValueError: if `path` is no directory beneath this one, or enters the home.
+        """
+        try:
+            with explained(path), self.locate(path) as place:
+                fd = place.open_directory()
+                names = self._relative(path)
+        except (Refused, Failure) as error:
+            raise ValueError(f"root `{_shown(path)}`: {error}") from error
+        written = [] if b".." in names else [[*spelling, *names] for spelling in self._spellings]
+        resolved = [b"/" + b"/".join(spelling) for spelling in written]
+        inner = Root.__new__(Root)
+        spellings = [*written, *(_names(os.path.realpath(one)) for one in resolved)]
+        inner._hold(fd, self.home, spellings)  # noqa: SLF001 - our own
+        return inner
 
     def close(self) -> None:
         """Give the handle back; nothing can be located afterwards."""

@@ -89,13 +89,13 @@ class Commands:
             os.close(cwd_fd)
 
 
-def commands(root: str | os.PathLike[str]) -> tuple[Capability, ...]:
+def commands(root: str | os.PathLike[str] | Root) -> tuple[Capability, ...]:
     """Grant the files beneath `root`, and a shell that starts there.
 
     Raises:
         ValueError: if it is no directory, or lies in the daemon's own one.
     """
-    opened = Root(root)
+    opened = root if isinstance(root, Root) else Root(root)
     bound = Commands(opened, isolation_level())
 
     @capability("berm.exec.run", aliases=("crabtalk.exec.run",))
