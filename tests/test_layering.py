@@ -22,7 +22,6 @@ ALLOWED = {
     "berm.cli": {"berm", "rvcore", "anyio"},
     "berm.build": {"berm", "rvcore", "elftools", "ziglang"},
     "crabtalk": {"crabtalk", "berm", "trio"},
-    "crabtalk.ids": {"crabtalk", "ulid"},
     "crabtalk.metrics": {"prometheus_client"},
     "crabtalk.metrics_server": {"crabtalk.errors", "trio", "h11"},
     "crabtalk.notify": set(),

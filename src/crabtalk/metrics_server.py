@@ -21,6 +21,7 @@ _DEADLINE_S: Final = 5.0
 _MAX_CONNECTIONS: Final = 16
 _RECEIVE_BYTES: Final = 8192
 _BACKLOG: Final = 16
+_LINGER_READS: Final = 16
 
 # Content type and body, made when they are asked for.
 Page = Callable[[], tuple[int, str, bytes]]
@@ -115,6 +116,15 @@ async def _answer(pages: dict[str, Page], stream: trio.SocketStream) -> None:
     head = connection.send(h11.Response(status_code=status, headers=headers))
     rest = [connection.send(h11.Data(data=body)), connection.send(h11.EndOfMessage())]
     await stream.send_all(b"".join(part or b"" for part in (head, *rest)))
+    await _linger(stream)
+
+
+async def _linger(stream: trio.SocketStream) -> None:
+    """Let the answer arrive: closing with unread bytes of the request would take it back."""
+    await stream.send_eof()
+    for _ in range(_LINGER_READS):
+        if not await stream.receive_some(_RECEIVE_BYTES):
+            return
 
 
 async def _request(connection: h11.Connection, stream: trio.SocketStream) -> h11.Request | None:
