@@ -363,7 +363,7 @@ def test_a_cache_or_target_that_cannot_be_written_is_named(project, tmp_path, mo
     with pytest.raises(BuildError, match=r"cannot write .*file/out.elf: no such directory"):
         build_image([source], tmp_path / "file" / "out.elf")
     (tmp_path / "directory").mkdir()
-    with pytest.raises(BuildError, match=r"cannot write .*directory: Is a directory"):
+    with pytest.raises(BuildError, match=r"cannot write .*directory: is a directory"):
         build_image([source], tmp_path / "directory")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     monkeypatch.setenv("BERM_CACHE_DIR", str(tmp_path / "file"))

@@ -182,8 +182,10 @@ class KeyValueFile:
                 raise StorageError(_reason(error)) from error
 
     def _prepare(self) -> None:
+        # In this order: whoever makes the file meanwhile sets both in one transaction.
+        tables = self._schema()
         (found,) = self._db.execute("PRAGMA application_id").fetchone()
-        if found != _APPLICATION_ID and self._schema():
+        if tables and found != _APPLICATION_ID:
             raise ValueError("is a database of another program")
         self._db.execute("PRAGMA trusted_schema = OFF")
         # Sent to the disk before a commit returns: nothing acknowledged is lost. The log beside the file
