@@ -121,12 +121,14 @@ def checked(batch: Sequence[Write]) -> int:
     """Return how many bytes a batch is, keys and values.
 
     Raises:
-        ValueError: if a column, key or value is not one that an engine takes; the caller's mistake.
+        ValueError, TypeError: if a column, key or value is not one that an engine takes; a caller's mistake.
     """
     total = 0
     for column, key, value in batch:
         if column not in _KNOWN:
             raise ValueError(f"there is no column {column!r}")
+        if key.__class__ is not bytes or (value is not None and value.__class__ is not bytes):
+            raise TypeError("keys and values are bytes")
         if not 0 < len(key) <= MAX_KEY_BYTES:
             raise ValueError(f"key is {len(key)} bytes long, from 1 to {MAX_KEY_BYTES} are taken")
         total += len(key)

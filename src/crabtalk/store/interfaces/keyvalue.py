@@ -92,6 +92,12 @@ class StoredKeyValue:
         return 0 if old is None else cost_bytes(key, old)
 
 
+def forget_agent(engine: Engine, agent_id: str) -> list[Write]:
+    """Return what removes every value of an agent, also of harnesses that it no longer declares."""
+    owned = (prefix(kind, agent_id) for kind in ("used", "value"))
+    return [delete(COLUMN, at) for one in owned for at in keys(engine, COLUMN, one)]
+
+
 def _lock_of(engine: Engine, agent_id: str, harness: str) -> threading.Lock:
     with _locks_lock:
         owners = _locks.setdefault(engine, WeakValueDictionary())

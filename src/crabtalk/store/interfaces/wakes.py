@@ -7,6 +7,7 @@ its instant, so that a restart after a crash finds it again, with the claim of t
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from crabtalk.store.engine import Engine, Write, delete, entries, keys, put
@@ -14,6 +15,7 @@ from crabtalk.store.keys import key, parts_of, prefix
 from crabtalk.store.records import Codec
 
 COLUMN: Final = "wake"
+_PAGE: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +83,16 @@ class Wakes:
         for at, raw in entries(self._engine, COLUMN, prefix("id")):
             yield _CODEC.decode(COLUMN, at, raw)
 
-    def by_owner(self, agent_id: str, harness: str | None = None) -> list[WakeRecord]:
-        """Return the wakes of a harness, or of all of an agent's, each harness's by instant."""
-        owned = ("owner", agent_id) if harness is None else ("owner", agent_id, harness)
-        found = (self.get(parts_of(at)[-1]) for at in keys(self._engine, COLUMN, prefix(*owned)))
+    def by_owner(
+        self, agent_id: str, harness: str | None = None, limit: int | None = None
+    ) -> list[WakeRecord]:
+        """Return the first wakes of a harness, or of all of an agent's, each harness's by instant."""
+        found = (self.get(parts_of(at)[-1]) for at in self._owned(agent_id, harness, limit))
         return [record for record in found if record is not None]
 
-    def count(self, agent_id: str, harness: str) -> int:
-        """Return how many wakes a harness has."""
-        return sum(1 for _ in keys(self._engine, COLUMN, prefix("owner", agent_id, harness)))
+    def count(self, agent_id: str, harness: str | None = None, limit: int | None = None) -> int:
+        """Return how many wakes a harness has, or all of an agent's; counts no further than `limit`."""
+        return sum(1 for _ in self._owned(agent_id, harness, limit))
 
     def by_key(self, agent_id: str, harness: str, wake_key: str) -> WakeRecord | None:
         """Return the pending wake of this key, None if there is none."""
@@ -122,15 +125,19 @@ class Wakes:
         return [
             delete(COLUMN, key("id", record.id)),
             delete(COLUMN, key("due", record.at_ms, record.id)),
-            delete(COLUMN, _owned(record)),
+            delete(COLUMN, _owner_key(record)),
             *self._unkeyed(record),
         ]
+
+    def _owned(self, agent_id: str, harness: str | None, limit: int | None) -> Iterator[bytes]:
+        owner = ("owner", agent_id) if harness is None else ("owner", agent_id, harness)
+        return islice(keys(self._engine, COLUMN, prefix(*owner), min(limit or _PAGE, _PAGE)), limit)
 
     def _indexed(self, record: WakeRecord) -> list[Write]:
         writes = [
             put(COLUMN, key("id", record.id), _CODEC.encode(record)),
             put(COLUMN, key("due", record.at_ms, record.id), b""),
-            put(COLUMN, _owned(record), b""),
+            put(COLUMN, _owner_key(record), b""),
         ]
         if record.key is not None:
             writes.append(put(COLUMN, _key_of(record, record.key), record.id.encode()))
@@ -148,7 +155,7 @@ class Wakes:
         return None if raw is None else raw.decode(errors="replace")
 
 
-def _owned(record: WakeRecord) -> bytes:
+def _owner_key(record: WakeRecord) -> bytes:
     return key("owner", record.agent_id, record.harness, record.at_ms, record.id)
 
 
