@@ -71,7 +71,9 @@ class Service:
     def __post_init__(self) -> None:
         for path in (self.home, self.python):
             if not str(path).isprintable():
-                raise ConfigError(f"a service cannot be given the path {str(path)!r}: it has control characters")
+                raise ConfigError(
+                    f"a service cannot be given the path {str(path)!r}: it has control characters"
+                )
 
     @property
     def name(self) -> str:

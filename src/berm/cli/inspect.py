@@ -75,13 +75,14 @@ def _print(facts: dict[str, Any]) -> None:
     more = f" and {others} more" if others else ""
     print(f"exports   {', '.join(map(escape_line, entries))}{more}")
     for tool in facts["tools"]:
-        _print_tool(tool)
+        print_tool(tool)
     if facts["usage"]:
-        _print_text("usage", facts["usage"])
+        print_text("usage", facts["usage"])
 
 
-def _print_tool(tool: dict[str, Any]) -> None:
-    _print_text(f"tool {tool['name']}", tool["description"])
+def print_tool(tool: dict[str, Any]) -> None:
+    """Print a tool's name, description and parameters."""
+    print_text(f"tool {tool['name']}", tool["description"])
     properties = tool["parameters"].get("properties")
     required = tool["parameters"].get("required")
     for name, schema in properties.items() if isinstance(properties, dict) else ():
@@ -95,7 +96,8 @@ def _parameter(name: str, schema: object, required: object) -> str:
     return f"{text}: {shape['description']}" if shape.get("description") else text
 
 
-def _print_text(title: str, text: str) -> None:
+def print_text(title: str, text: str) -> None:
+    """Print a text that an image brings, under a title."""
     print()
     print(paint(title, BOLD, sys.stdout))
     for line in text.splitlines():

@@ -14,6 +14,7 @@ from types import ModuleType
 from berm.cli import exits, output
 from berm.cli.parsing import Parser
 from crabtalk.cli.actions import Action
+from crabtalk.cli.complaining import complain
 from crabtalk.cli.homes import add_home
 
 # name: (module, what it does)
@@ -130,5 +131,5 @@ def _give_up_output(error: OSError) -> int:
 
 
 def _complain(message: str, status: int) -> int:
-    print(f"crabtalk: {output.escape_line(message)}", file=sys.stderr)
+    complain(message)
     return status

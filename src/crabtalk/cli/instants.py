@@ -7,7 +7,15 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from berm.cli.exits import USAGE, CommandError
 
 _STEP = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(ms|s|min|m|h|d|w)", re.ASCII)
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_UNITS_MS = {
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+}
 _DAYS = {"today": 0, "tomorrow": 1}
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 _EXAMPLES = "2030-01-31T08:00, 'tomorrow 08:00', 08:00 or @1893456000000"
@@ -68,7 +76,7 @@ def show_duration(microseconds: int) -> str:
 def show_span(milliseconds: int) -> str:
     """Write a span of time with its two largest units, as `3d 4h`."""
     rest = max(0, milliseconds) // 1000
-    parts = []
+    parts: list[str] = []
     for unit, seconds in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
         amount, rest = divmod(rest, seconds)
         if amount or (unit == "s" and not parts):
@@ -98,7 +106,9 @@ def _placed(local: datetime, zone: tzinfo | None, text: str) -> datetime:
     except OverflowError as error:
         raise CommandError(f"{text!r} is outside the calendar", status=USAGE) from error
     if back.replace(tzinfo=None) != local:
-        raise CommandError(f"there is no {local.time()} on {local.date()}: clocks are put forward then", status=USAGE)
+        raise CommandError(
+            f"there is no {local.time()} on {local.date()}: clocks are put forward then", status=USAGE
+        )
     return instant
 
 

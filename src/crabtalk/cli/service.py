@@ -24,7 +24,9 @@ def _add_dry_run(parser: Parser) -> None:
 
 def _add_log_arguments(parser: Parser) -> None:
     parser.add_argument("-f", "--follow", action="store_true", help="go on with what comes")
-    parser.add_argument("-n", "--lines", metavar="N", type=count, default=100, help="the last N (default: 100)")
+    parser.add_argument(
+        "-n", "--lines", metavar="N", type=count, default=100, help="the last N (default: 100)"
+    )
 
 
 def _install(args: argparse.Namespace) -> int:
@@ -109,15 +111,18 @@ def _run(command: list[str], *, quiet: bool = False) -> int:
     sys.stdout.flush()
     try:
         stderr = subprocess.DEVNULL if quiet else None
-        return subprocess.run(command, stdin=subprocess.DEVNULL, stderr=stderr, check=False).returncode
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stderr=stderr, check=False)  # noqa: S603 - ours
     except FileNotFoundError as error:
         raise CommandError(
             f"there is no {command[0]} here; --dry-run shows what your service manager would need"
         ) from error
+    return done.returncode
 
 
 ACTIONS = {
-    "install": Action("write the unit, start the daemon, and start it again with your session", _add_dry_run, _install),
+    "install": Action(
+        "write the unit, start the daemon, and start it again with your session", _add_dry_run, _install
+    ),
     "uninstall": Action("stop the daemon and remove its unit; the home stays", _add_dry_run, _uninstall),
     "status": Action("show what the service manager says", lambda _parser: None, _status),
     "logs": Action("show what the service manager kept of the daemon's log", _add_log_arguments, _logs),

@@ -1,0 +1,57 @@
+"""`crabtalk config`: what config.toml says. Needs no daemon."""
+
+import argparse
+import sys
+from typing import Any
+
+from berm.cli.arguments import add_json
+from berm.cli.exits import DONE
+from berm.cli.output import escape_line, print_json
+from crabtalk.cli.actions import Action
+
+
+def _path(args: argparse.Namespace) -> int:
+    """Print where the file is, or would be."""
+    from crabtalk.home import find_home
+
+    print(find_home(args.home).config_file)
+    return DONE
+
+
+def _check(args: argparse.Namespace) -> int:
+    """Read the file and say that it will do; every mistake ends the command."""
+    from crabtalk.config import load_config
+    from crabtalk.home import find_home
+
+    file = find_home(args.home).config_file
+    load_config(file)
+    state = "is fine" if file.exists() else "is not there: the defaults hold"
+    print(f"{file} {state}", file=sys.stderr)
+    return DONE
+
+
+def _show(args: argparse.Namespace) -> int:
+    """Print every key with the value that holds, secrets blanked."""
+    from crabtalk.cli.toml import written_value
+    from crabtalk.config import keys, load_config
+    from crabtalk.home import find_home
+
+    config: dict[str, Any] = load_config(find_home(args.home).config_file).redacted()
+    if args.json:
+        print_json(config)
+        return DONE
+    helps = {(key.section, key.name): key.help for key in keys()}
+    for number, (section, values) in enumerate(config.items()):
+        print(f"{chr(10) if number else ''}[{section}]")
+        for name, value in values.items():
+            about = helps.get((section, name))
+            line = f"{name} = {written_value(value)}"
+            print(escape_line(f"{line:<28}# {about}" if about else line))
+    return DONE
+
+
+ACTIONS = {
+    "check": Action("read config.toml and say what is wrong with it", lambda _parser: None, _check),
+    "show": Action("print every key, the value that holds, and what it means", add_json, _show),
+    "path": Action("print where config.toml belongs", lambda _parser: None, _path),
+}
