@@ -193,11 +193,11 @@ class Writer:
 
 
 def _statements(writes: Iterator[Write]) -> Iterator[tuple[str, Sequence[bytes | None]]]:
-    """Yield what makes a group's writes, in any order: of one key only the last counts."""
+    """Yield what makes a group's writes: of one key only the last counts, and the order is free."""
     last = {(column, key): value for column, key, value in writes}
     puts: dict[str, list[bytes]] = {}
     deletes: dict[str, list[bytes]] = {}
-    for (column, key), value in last.items():
+    for (column, key), value in sorted(last.items()):  # neighbours share pages
         if value is None:
             deletes.setdefault(column, []).append(key)
         elif len(value) > _BIG_BYTES:
