@@ -71,7 +71,7 @@ BERM_TOOL(stale, "x")
 BERM_TOOL(spin, "x") { for (volatile int i = 0;; i++) { } }
 BERM_TOOL(note, "x") { berm_log("noted %d", 5); berm_panic("broken"); }
 BERM_TOOL(bytes, "x") { berm_putc(out, (char)0xff); }
-BERM_ON_WAKE { berm_put(out, payload); }
+BERM_ON_WAKE { berm_put(out, wake->payload); }
 """
     )
     return project
@@ -189,7 +189,7 @@ BERM_TEST(fetches)
     EXPECT_DONE(berm_test_call("fetch", ""), "body");
     berm_test_stand_in("berm.http.fetch", fails);
     EXPECT_FAILED(berm_test_call("fetch", ""), "no route");
-    EXPECT_DONE(berm_test_call("on_wake", "tick"), "tick");
+    EXPECT_DONE(berm_test_call("on_wake", "{\\"payload_base64\\": \\"dGljaw==\\"}"), "tick");
 }
 """,
     )

@@ -4,6 +4,8 @@ import json
 import shutil
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import berm
 from guest_images import image
@@ -144,8 +146,29 @@ def test_a_raw_tool_gets_the_bytes_as_they_came(sdk):
 
 @pytest.mark.core
 def test_wakes_and_events_carry_their_payload(sdk):
-    assert sdk.wake("tick").text == "woke with tick"
-    assert sdk.notify("build:done").text == ""
+    assert sdk.wake('{"payload_base64":"dGljaw=="}').text == "woke with tick"
+    assert sdk.notify('{"payload":"done"}').text == ""
+
+
+@pytest.mark.core
+@given(st.binary(max_size=60))
+@settings(max_examples=100, deadline=None)
+def test_an_entry_s_argument_that_no_host_gives_is_a_failure(sdk, argument):
+    for outcome in (sdk.wake(argument), sdk.notify(argument)):
+        assert isinstance(outcome, berm.Failed)
+        assert outcome.message.startswith(("the argument of `on_", "expected the argument of `on_"))
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("", "the argument of `on_wake` is not JSON: expected a value - at byte 0"),
+        ("[]", "expected the argument of `on_wake` as object, got array"),
+        ('{"payload_base64":"dGljaw="}', "the argument of `on_wake` has a payload that is not base64"),
+    ],
+)
+def test_an_entry_says_what_is_wrong_with_its_argument(sdk, argument, message):
+    assert sdk.wake(argument).message == message
 
 
 # ---- the manifest ----

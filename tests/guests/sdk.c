@@ -54,12 +54,12 @@ BERM_RAW_TOOL(raw, "Takes bytes.", "{\"type\": \"object\", \"properties\": {}}")
 
 BERM_ON_WAKE
 {
-    berm_printf(out, "woke with %.*s", BERM_ARG(payload));
+    berm_printf(out, "woke with %.*s", BERM_ARG(wake->payload));
 }
 
 BERM_ON_NOTIFY
 {
-    berm_log("notified of %.*s", BERM_ARG(payload));
+    berm_log("notified of %.*s", BERM_ARG(event->payload));
 }
 
 /* ---- failures ---- */

@@ -12,6 +12,15 @@ static jmp_buf leave;    /* where berm_fail goes */
 static bool can_leave;   /* a call is under way */
 static bool failed;      /* it has called berm_fail */
 
+typedef struct catcher {
+    jmp_buf leave;
+    struct catcher *outer;
+} catcher;
+
+static catcher *catching; /* the innermost berm_catch; NULL outside of one */
+static char caught[FAIL_MESSAGE + 1]; /* what was caught last: no heap, which may be what is missing */
+static size_t caught_len;
+
 void berm_log(const char *format, ...)
 {
     char memory[LOG_LINE];
@@ -51,8 +60,29 @@ void berm_fail(const char *format, ...)
     va_end(list);
     if (!can_leave)
         berm_panic("failed outside a call: %.*s", BERM_ARG(berm_out_str(&message)));
-    berm_host_fail(message.ptr, berm_utf8_valid_prefix(berm_out_str(&message)));
+    size_t len = berm_utf8_valid_prefix(berm_out_str(&message));
+    if (catching) {
+        memcpy(caught, memory, len);
+        caught[len] = 0;
+        caught_len = len;
+        longjmp(catching->leave, 1);
+    }
+    berm_host_fail(message.ptr, len);
     longjmp(leave, 1);
+}
+
+bool berm_catch(void (*function)(void *context), void *context, berm_str *message)
+{
+    catcher here;
+    here.outer = catching;
+    catching = &here;
+    bool failed_inside = setjmp(here.leave) != 0;
+    if (!failed_inside)
+        function(context);
+    catching = here.outer;
+    if (failed_inside)
+        *message = berm_str_make(caught, caught_len);
+    return failed_inside;
 }
 
 /* ---- arguments ---- */
@@ -291,6 +321,7 @@ static berm_result run(call *c)
 {
     berm_result result = {"", 0};
     failed = false;
+    catching = NULL;
     can_leave = true;
     if (setjmp(leave) == 0)
         run_body(c);

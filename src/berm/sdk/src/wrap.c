@@ -38,6 +38,17 @@ berm_json wrap_json(berm_str text)
     return value;
 }
 
+berm_json wrap_entry(const char *entry, berm_str text)
+{
+    berm_json object;
+    berm_json_error error;
+    if (!berm_json_parse(text, &object, &error))
+        berm_fail("the argument of `%s` is not JSON: %s - at byte %zu", entry, error.reason, error.offset);
+    if (object.kind != BERM_JSON_OBJECT)
+        berm_fail("expected the argument of `%s` as object, got %s", entry, berm_json_kind_name(object.kind));
+    return object;
+}
+
 berm_str wrap_text(berm_json object, const char *key)
 {
     berm_str text;

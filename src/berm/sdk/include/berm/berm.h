@@ -4,16 +4,22 @@
 
 #include <berm/abi.h>
 #include <berm/alloc.h>
+#include <berm/base64.h>
 #include <berm/call.h>
 #include <berm/capability.h>
 #include <berm/clock.h>
+#include <berm/event.h>
 #include <berm/exec.h>
 #include <berm/fs.h>
 #include <berm/http.h>
 #include <berm/json.h>
 #include <berm/kv.h>
 #include <berm/out.h>
+#include <berm/peers.h>
+#include <berm/recurring.h>
+#include <berm/rule.h>
 #include <berm/str.h>
 #include <berm/tool.h>
+#include <berm/wake.h>
 
 #endif

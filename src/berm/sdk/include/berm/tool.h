@@ -37,8 +37,10 @@
 #define BERM_TOOL_H
 
 #include <berm/detail/declare.h>
+#include <berm/event.h>
 #include <berm/json.h>
 #include <berm/out.h>
+#include <berm/wake.h>
 
 BERM_BEGIN
 
@@ -46,6 +48,10 @@ typedef struct berm_strings {
     berm_str *items;
     size_t len;
 } berm_strings;
+
+/* Run a function and catch its berm_fail: true, with the message, when it failed. The message stays until
+ * the next one is caught; nothing is unwound, so what the function had half done stays half done. */
+bool berm_catch(void (*function)(void *context), void *context, berm_str *message);
 
 BERM_END
 
@@ -85,13 +91,15 @@ BERM_END
     BERM_RECORD("raw" BERM_FS #tool BERM_FS description BERM_FS schema);        \
     BERM_RAW_BODY(berm_tool_##tool, berm_body_##tool, args)
 
-/* The entry of a timed wake and of an event; `payload` is a berm_str.
- *     BERM_ON_WAKE { berm_log("woke: %.*s", BERM_ARG(payload)); } */
-#define BERM_ON_WAKE                                   \
-    BERM_RECORD("export" BERM_FS "on_wake");           \
-    BERM_RAW_BODY(on_wake, berm_body_on_wake, payload)
-#define BERM_ON_NOTIFY                                     \
-    BERM_RECORD("export" BERM_FS "on_notify");             \
-    BERM_RAW_BODY(on_notify, berm_body_on_notify, payload)
+/* The entry of a timed wake; the body sees `wake`, a `const berm_wake *`.
+ *     BERM_ON_WAKE { berm_log("woke: %.*s", BERM_ARG(wake->payload)); } */
+#define BERM_ON_WAKE                         \
+    BERM_RECORD("export" BERM_FS "on_wake"); \
+    BERM_ENTRY_BODY(on_wake, berm_wake, wake)
+
+/* The entry of an event; the body sees `event`, a `const berm_event *`. */
+#define BERM_ON_NOTIFY                         \
+    BERM_RECORD("export" BERM_FS "on_notify"); \
+    BERM_ENTRY_BODY(on_notify, berm_event, event)
 
 #endif

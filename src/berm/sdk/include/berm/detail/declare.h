@@ -96,6 +96,20 @@ BERM_END
     }                                                                      \
     static void body(berm_str name BERM_UNUSED, berm_out *out BERM_UNUSED)
 
+/* An entry whose argument is JSON of the host's: TYPE_read makes a value of it. */
+#define BERM_ENTRY_BODY(symbol, type, name)                              \
+    static void berm_body_##symbol(const type *name, berm_out *out);     \
+    static void berm_start_##symbol(berm_str berm_json_text, berm_out *out) \
+    {                                                                    \
+        const type name = type##_read(berm_json_text);                   \
+        berm_body_##symbol(&name, out);                                  \
+    }                                                                    \
+    BERM_EXPORT(symbol)                                                  \
+    {                                                                    \
+        return berm_run_raw(berm_start_##symbol);                        \
+    }                                                                    \
+    static void berm_body_##symbol(const type *name BERM_UNUSED, berm_out *out BERM_UNUSED)
+
 /* BERM_EACH(macro, a, b, …) is macro(a) macro(b) …, for up to 80 items. */
 #define BERM_PARENTHESES ()
 #define BERM_EXPAND(...) BERM_EXPAND3(BERM_EXPAND3(BERM_EXPAND3(__VA_ARGS__)))
