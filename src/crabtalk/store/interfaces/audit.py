@@ -86,13 +86,13 @@ class Audit:
         """
         return self.since(0, limit)
 
-    def since(self, since_ms: int, limit: int = 100, harness: str = "") -> list[AuditRow]:
-        """Return the newest rows from `since_ms` on, newest first; of one harness if it is named."""
+    def since(self, since_ms: int, limit: int = 100, harness: str = "", agent_id: str = "") -> list[AuditRow]:
+        """Return the newest rows from `since_ms` on, newest first; of one harness or agent if it is named."""
         found: list[AuditRow] = []
         for row in self._newest_first():
             if row.started_ms < since_ms or len(found) >= limit:
                 break
-            if not harness or row.harness == harness:
+            if harness in {"", row.harness} and agent_id in {"", row.agent_id}:
                 found.append(row)
         return found
 
