@@ -178,9 +178,16 @@ class ExecutorConfig:
     workers: int = _key(
         _whole(0, 256), "threads for guests that compute for long; 0: one for each processor", default=0
     )
-    concurrency: int = _key(_whole(1, 10_000), "guests that are runnable at once", default=64)
-    queue: int = _key(_whole(1, 1_000_000), "work that waits at most, in all", default=10_000)
-    queue_per_agent: int = _key(_whole(1, 1_000_000), "work of one agent that waits at most", default=1000)
+    concurrency: int = _key(_whole(1, 10_000), "guests that are runnable at once", default=256)
+    concurrency_per_agent: int = _key(_whole(1, 10_000), "of one agent's", default=64)
+    background: int = _key(
+        _whole(1, 10_000), "of `concurrency`, for wakes and events; the rest is for who waits", default=192
+    )
+    queue: int = _key(_whole(1, 1_000_000), "invocations that wait at most", default=1024)
+    queue_per_agent: int = _key(_whole(1, 1_000_000), "of one agent's", default=256)
+    suspended: int = _key(_whole(1, 100_000), "guests that wait for something at most", default=1000)
+    suspended_per_harness: int = _key(_whole(1, 100_000), "of one harness of an agent", default=64)
+    suspended_memory: int = _key(_bytes(1 << 20, 1 << 44), "that those have touched", default=1 << 30)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,7 +206,7 @@ class WakesConfig:
     """Firing wakes."""
 
     concurrency: int = _key(
-        _whole(1, 10_000), "wakes that run at once; what is due beyond waits its turn", default=16
+        _whole(1, 10_000), "wakes that run at once; what is due beyond waits its turn", default=64
     )
 
 
