@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from importlib.metadata import version
 
 from berm.cli.arguments import add_json
 from berm.cli.exits import DONE
@@ -19,6 +18,8 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print both versions; that no daemon runs is no error."""
+    from importlib.metadata import version
+
     here, daemon, why = version("crabtalk"), None, ""
     try:
         with connected(args) as client:

@@ -1,0 +1,180 @@
+"""Units: what they say, that the service manager takes them, and which commands install them."""
+
+import os
+import plistlib
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from berm.cli.exits import DONE, HOST_ERROR
+from crabtalk.cli import main
+from crabtalk.errors import ConfigError
+from crabtalk.launchd import Launchd
+from crabtalk.service import Service, Systemd
+
+ODD = Path("/tmp/a b%c$d\"e'f\\g")
+needs_analyze = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+
+# Stands in for systemctl and journalctl, which need a user's session: says what it was asked, and may fail.
+RECORDER = """#!/bin/sh
+echo "$(basename "$0") $*" >> "$RECORD"
+case "$*" in *"$FAIL_ON"*) [ -z "$FAIL_ON" ] || exit 3;; esac
+"""
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """Put recording programs first on PATH, and return what they were asked so far."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("systemctl", "journalctl"):
+        (programs / name).write_text(RECORDER)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("RECORD", str(tmp_path / "record"))
+    monkeypatch.setenv("FAIL_ON", "")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return lambda: (tmp_path / "record").read_text().splitlines() if (tmp_path / "record").exists() else []
+
+
+def verify(unit, tmp_path):
+    """Ask systemd what is wrong with a unit."""
+    file = tmp_path / "crabtalk.service"
+    file.write_text(unit)
+    return subprocess.run(
+        ["systemd-analyze", "--user", "verify", str(file)],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def setting(unit, name):
+    return [line.partition("=")[2] for line in unit.splitlines() if line.startswith(f"{name}=")]
+
+
+@needs_analyze
+@pytest.mark.parametrize("home", [Path("/home/me/.crabtalk"), ODD], ids=["plain", "odd"])
+def test_systemd_has_nothing_to_say_about_the_unit(home, tmp_path):
+    done = verify(Systemd().text(Service(home)), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@needs_analyze
+def test_a_unit_with_a_mistake_would_be_noticed(tmp_path):
+    unit = Systemd().text(Service(Path("/home/me"))).replace("WatchdogSec=", "WatchDog=")
+    assert "WatchDog" in verify(unit, tmp_path).stderr
+
+
+def test_the_unit_waits_for_readiness_and_watches():
+    unit = Systemd().text(Service(Path("/home/me/.crabtalk")))
+    assert setting(unit, "Type") == ["notify"]
+    assert setting(unit, "WatchdogSec") == ["30"]
+    assert setting(unit, "NoNewPrivileges") == ["yes"]
+    assert setting(unit, "LimitCORE") == ["0"]
+    assert setting(unit, "UMask") == ["0077"]
+    assert setting(unit, "KillMode") == ["mixed"]
+
+
+def test_paths_in_a_unit_are_taken_as_they_are():
+    unit = Systemd().text(Service(ODD, python=Path("/opt/my $py/bin/python")))
+    assert setting(unit, "ExecStart") == ['"/opt/my $$py/bin/python" -P -m crabtalk up']
+    assert setting(unit, "Environment") == ['"CRABTALK_HOME=/tmp/a b%%c$d\\"e\'f\\\\g"']
+    assert setting(unit, "EnvironmentFile") == ["-/tmp/a b%%c$d\"e'f\\g/environment"]
+
+
+@pytest.mark.parametrize("path", ["/home/me\nExecStartPre=/bin/evil", "/home/\x1b[1m", "/home/\u202e"])
+def test_a_path_that_would_add_lines_to_a_unit_is_refused(path):
+    with pytest.raises(ConfigError, match="it has control characters"):
+        Service(Path(path))
+
+
+def test_two_homes_are_two_services():
+    names = {Service(Path(path)).name for path in ("/a", "/b", Path("~/.crabtalk").expanduser())}
+    assert len(names) == 3
+    assert "crabtalk" in names
+
+
+def test_the_unit_s_command_is_one_that_this_interpreter_knows():
+    command = Service(Path("/home/me")).command
+    assert command[0] == sys.executable
+    done = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "usage: crabtalk up [-h] [--home DIR]")
+
+
+def test_a_dry_run_prints_the_unit_and_does_nothing(asked, home, capfd):
+    assert main(["service", "install", "--dry-run"]) == DONE
+    printed = capfd.readouterr()
+    assert printed.out == Systemd().text(Service(home))
+    assert "would run systemctl --user restart" in printed.err
+    assert asked() == []
+    assert not Systemd().file(Service(home)).exists()
+
+
+def test_install_writes_the_unit_and_starts_it(asked, home):
+    assert main(["service", "install"]) == DONE
+    service = Service(home)
+    file = Systemd().file(service)
+    assert file.read_text() == Systemd().text(service)
+    assert asked() == [
+        "systemctl --user daemon-reload",
+        f"systemctl --user enable --quiet {service.name}.service",
+        f"systemctl --user restart {service.name}.service",
+    ]
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    assert stat.S_ISREG(file.stat().st_mode)
+
+
+def test_uninstall_stops_it_and_removes_the_unit(asked, home):
+    main(["service", "install"])
+    service = Service(home)
+    assert main(["service", "uninstall"]) == DONE
+    assert not Systemd().file(service).exists()
+    assert asked()[3] == f"systemctl --user disable --quiet --now {service.name}.service"
+
+
+def test_what_is_not_installed_cannot_be_uninstalled(asked, capfd):
+    assert main(["service", "uninstall"]) == HOST_ERROR
+    assert "is not installed: there is no " in capfd.readouterr().err
+    assert asked() == []
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_unit_that_does_not_start_is_an_error(monkeypatch, capfd):
+    monkeypatch.setenv("FAIL_ON", "restart")
+    assert main(["service", "install"]) == HOST_ERROR
+    assert "restart crabtalk-" in capfd.readouterr().err.splitlines()[-1]
+
+
+def test_status_and_logs_ask_the_service_manager(asked, home, monkeypatch):
+    name = Service(home).name
+    assert main(["service", "status"]) == DONE
+    assert main(["service", "logs", "-f", "-n", "7"]) == DONE
+    assert asked() == [
+        f"systemctl --user --no-pager status {name}.service",
+        f"journalctl --user --no-pager --lines=7 --unit={name}.service --follow",
+    ]
+    monkeypatch.setenv("FAIL_ON", "status")
+    assert main(["service", "status"]) == HOST_ERROR
+
+
+def test_without_a_service_manager_the_command_says_so(monkeypatch, tmp_path, capfd):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    assert main(["service", "status"]) == HOST_ERROR
+    assert capfd.readouterr().err.startswith("crabtalk: there is no systemctl here; --dry-run shows")
+
+
+def test_the_property_list_is_one():
+    """That launchd takes it is untested."""
+    service = Service(ODD)
+    entries = plistlib.loads(Launchd().text(service).encode())
+    assert entries["ProgramArguments"] == service.command
+    assert entries["EnvironmentVariables"] == {"CRABTALK_HOME": str(ODD)}
+    assert entries["KeepAlive"] == {"SuccessfulExit": False}
