@@ -1,5 +1,5 @@
 """When harnesses are woken: instants, never calendars.
 
-`due_set` orders what is pending, `backlog` decides what starts now (both pure), `wakes` is the record of it in
-the store, `loop` the trio task that sleeps and starts.
+`due_set` orders what is pending and `backlog` decides what starts now, both pure; `wakes` keeps the record of
+it in the store, `loop` is the trio task that sleeps and starts.
 """

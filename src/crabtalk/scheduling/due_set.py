@@ -6,11 +6,12 @@ Integers order as (instant, id) does, and an entry costs 48 bytes and its place 
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from sortedcontainers import SortedList
 
 from crabtalk.ids import is_id
+from crabtalk.store.interfaces.wakes import Due
 
 __all__ = ["MAX_AT_MS", "Due", "DueSet"]
 
@@ -21,13 +22,6 @@ _TO_PYTHON: Final = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 _PAIRS: Final = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
 _ID_BITS: Final = 130
 _SHIFTS: Final = range(120, -1, -10)
-
-
-class Due(NamedTuple):
-    """One pending wake."""
-
-    at_ms: int
-    id: str
 
 
 class DueSet:

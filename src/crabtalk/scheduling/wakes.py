@@ -1,0 +1,330 @@
+"""Wakes as the daemon keeps them: the store has the record, the due-set the instant, and both stay equal.
+
+A wake is acknowledged when it is in the store, claimed in the store before it runs, and gone from the store
+in the batch that holds its audit row. So a crash at any point leaves it either as it was or claimed by a boot
+that is dead, and it runs again: at least once across crashes, and never twice while the daemon lives.
+
+Everything that reads a wake and then writes it holds the lock of its key, or of its id where it has none.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import trio
+
+from crabtalk.chains import Chain
+from crabtalk.clock import Clock
+from crabtalk.errors import BadRequest, Busy, Conflict, NotFound, TooLarge
+from crabtalk.ids import is_id, new_id
+from crabtalk.scheduling.chaining import inherited, starts_chain
+from crabtalk.scheduling.due_set import MAX_AT_MS, DueSet
+from crabtalk.scheduling.locks import Locks
+from crabtalk.scheduling.targets import Owner, Targets
+from crabtalk.store.engine import Engine, Write
+from crabtalk.store.interfaces.wakes import ChainRecord, Due, WakeRecord, Wakes
+
+MAX_PAYLOAD_BYTES: Final = 64 << 10
+MAX_KEY_BYTES: Final = 256
+MAX_WAKES: Final = 2_000_000  # of everybody, so that the due-set stays in about 110 MiB
+MAX_ATTEMPTS: Final = 3  # starts of one occurrence: the first, and after crashes
+GRANULARITY_MS: Final = 1000
+
+_PAGE: Final = 10_000
+_LISTED: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WakeStatistics:
+    """How many wakes there are."""
+
+    stored: int  # pending, or running
+    earliest_ms: int | None  # of those that are not due yet, or wait
+
+
+class WakeService:
+    """Schedules and cancels wakes, and claims them for the loop; used from trio's thread only."""
+
+    def __init__(
+        self, store: Engine, clock: Clock, targets: Targets, *, boot_id: str, max_wakes: int = MAX_WAKES
+    ) -> None:
+        """`boot_id` names this life of the daemon: a claim of any other is dead."""
+        self.due = DueSet()
+        self.boot_id = boot_id
+        self._store = store
+        self._records = Wakes(store)
+        self._clock = clock
+        self._targets = targets
+        self._locks = Locks()
+        self._max_wakes = max_wakes
+        self._stored = 0
+        self._running: Counter[Owner] = Counter()  # claimed by this boot
+        self._forgetting: dict[str, list[WakeRecord]] = {}  # by agent, until that is committed
+        self._earlier: Callable[[], None] = lambda: None
+
+    async def load(self) -> None:
+        """Fill the due-set from the store, by keys alone; once, before anything else.
+
+        Raises:
+            StoreError: if the store does not work.
+        """
+        self._stored = await trio.to_thread.run_sync(self._load)
+
+    def on_earlier(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called when a wake was added that is due before all others."""
+        self._earlier = listener
+
+    async def schedule(
+        self,
+        agent_id: str,
+        harness: str,
+        at_ms: int,
+        payload: bytes = b"",
+        key: str | None = None,
+        *,
+        chain: Chain | None = None,
+        depth: int = 0,
+        limit: int | None = None,
+    ) -> WakeRecord:
+        """Wake a harness at an instant, rounded up to a second; a pending wake of its key is replaced.
+
+        `chain` and `depth` are of the invocation that asks, `limit` is how many wakes its harness may have.
+        While the key is running, this is its next occurrence.
+
+        Raises:
+            BadRequest: for an instant, key or image that cannot be; ChainSpent: if the chain has ended.
+            NotFound: if there is no such agent or harness.
+            TooLarge: for the payload.
+            Busy: if `limit` is reached, or there are too many wakes at all.
+            StoreError: if the store does not work.
+        """
+        at_ms = -(-_checked_instant(at_ms) // GRANULARITY_MS) * GRANULARITY_MS
+        _check_payload(payload, key)
+        await self._require(agent_id, harness)
+        created_ms = self._clock.now_ms()
+        record = WakeRecord(
+            new_id(),
+            agent_id,
+            harness,
+            at_ms,
+            payload,
+            key,
+            created_ms=created_ms,
+            chain=None if chain is None else _stored_chain(chain, depth, at_ms, created_ms),
+        )
+        if limit is None:
+            await self._insert(record)
+        else:
+            async with self._locks.hold((agent_id, harness)):
+                await self._insert(record, limit)
+        return record
+
+    async def cancel(self, wake_id: str, owner: Owner | None = None) -> bool:
+        """Remove a pending wake, of `owner` if one is given; report whether there was one.
+
+        Raises:
+            Conflict: if it is running, and no owner is given.
+            StoreError: if the store does not work.
+        """
+        record = self._records.get(wake_id) if is_id(wake_id) else None
+        if record is None or (owner is not None and owner != _owner(record)):
+            return False
+        async with self._locks.hold(_lock_of(record)):
+            current = self._records.get(wake_id)
+            if current is None:
+                return False
+            if current.state == "running":
+                if owner is None:
+                    raise Conflict(
+                        f"wake {wake_id} is running: it has begun, and cannot be cancelled as a wake"
+                    )
+                return False
+            with trio.CancelScope(shield=True):
+                await self._store.commit(self._records.remove(current))
+            self._gone(current)
+        return True
+
+    async def claim(self, wake_id: str) -> WakeRecord | None:
+        """Make a wake this boot's and return it as running; None if there is nothing to run.
+
+        One that has had all its attempts is returned unclaimed, see `is_exhausted`.
+
+        Raises:
+            StoreError: if the store does not work; the wake is as it was.
+        """
+        record = self._records.get(wake_id)
+        if record is None:
+            return None
+        async with self._locks.hold(_lock_of(record)):
+            record = self._records.get(wake_id)
+            if record is None or record.claim == self.boot_id:
+                return None
+            if record.state == "running":  # the boot that claimed it is dead
+                if record.attempt >= MAX_ATTEMPTS:
+                    return record
+                record = replace(record, attempt=record.attempt + 1)
+            running, writes = self._records.claim(record, self.boot_id)
+            with trio.CancelScope(shield=True):
+                await self._store.commit(writes)
+            self._running[_owner(running)] += 1
+        return running
+
+    def is_exhausted(self, record: WakeRecord) -> bool:
+        """Report whether a wake has crashed the daemon as often as it may."""
+        return record.claim != self.boot_id and record.state == "running" and record.attempt >= MAX_ATTEMPTS
+
+    async def release(self, record: WakeRecord) -> None:
+        """Give a claimed wake back: it did not run, or was stopped with the daemon.
+
+        Raises:
+            StoreError: if the store does not work; the next boot will find the claim dead.
+        """
+        async with self._locks.hold(_lock_of(record)):
+            _, writes = self._records.release(record, attempt=record.attempt)
+            with trio.CancelScope(shield=True):
+                await self._store.commit(writes)
+            self._unclaim(record)
+
+    async def end_unrun(
+        self, wake_id: str, writes: Callable[[WakeRecord], Sequence[Write]]
+    ) -> WakeRecord | None:
+        """Remove a wake that will not run, in one batch with `writes`; None if it is gone.
+
+        Raises:
+            StoreError: if the store does not work; the wake is as it was.
+        """
+        record = self._records.get(wake_id)
+        if record is None:
+            return None
+        async with self._locks.hold(_lock_of(record)):
+            record = self._records.get(wake_id)
+            if record is None:
+                return None
+            with trio.CancelScope(shield=True):
+                await self._store.commit([*self._records.remove(record), *writes(record)])
+            self.ended(record)
+        return record
+
+    def removal(self, record: WakeRecord) -> list[Write]:
+        """Return what ends a wake, for the batch that holds its row."""
+        return self._records.remove(record)
+
+    def ended(self, record: WakeRecord) -> None:
+        """Take note that the batch with a wake's removal was committed."""
+        self._gone(record)
+        if record.claim == self.boot_id:
+            self._unclaim(record)
+
+    def forget_writes(self, agent_id: str) -> Sequence[Write]:
+        """Return what removes all wakes of an agent; `forgotten` has to follow the commit."""
+        records = self._forgetting[agent_id] = self._records.by_owner(agent_id)
+        return [write for record in records for write in self._records.remove(record)]
+
+    def forgotten(self, agent_id: str) -> None:
+        """Take note that the wakes of an agent were removed; those that run still end by themselves."""
+        for record in self._forgetting.pop(agent_id, ()):
+            if record.claim != self.boot_id:
+                self._gone(record)
+
+    def get(self, wake_id: str) -> WakeRecord | None:
+        """Return a wake that has not ended."""
+        return self._records.get(wake_id) if is_id(wake_id) else None
+
+    def wakes_of(self, agent_id: str, harness: str | None = None, limit: int = _LISTED) -> list[WakeRecord]:
+        """Return the wakes of a harness, or of all of an agent's, in order."""
+        return sorted(self._records.by_owner(agent_id, harness, limit), key=lambda one: (one.at_ms, one.id))
+
+    def upcoming(self, limit: int) -> list[WakeRecord]:
+        """Return the wakes that are due next, of everybody."""
+        found = (self._records.get(due.id) for due in self.due.first(limit))
+        return [record for record in found if record is not None]
+
+    def statistics(self) -> WakeStatistics:
+        """Count."""
+        return WakeStatistics(self._stored, self.due.earliest())
+
+    def _load(self) -> int:
+        after: Due | None = None
+        stored = 0
+        while page := self._records.keys(after, _PAGE):
+            self.due.extend(page)
+            stored += len(page)
+            after = page[-1]
+        return stored
+
+    async def _require(self, agent_id: str, harness: str) -> None:
+        agent = self._targets.agent(agent_id)
+        if agent is None:
+            raise NotFound(f"no agent has the id `{agent_id[:80]}`")
+        await self._targets.require_entry(agent, harness, "on_wake")
+
+    async def _insert(self, record: WakeRecord, limit: int | None = None) -> None:
+        if record.key is None:
+            await self._store_new(record, None, limit)
+            return
+        async with self._locks.hold(_lock_of(record)):
+            replaced = self._records.by_key(record.agent_id, record.harness, record.key)
+            await self._store_new(record, replaced, limit)
+
+    async def _store_new(self, record: WakeRecord, replaced: WakeRecord | None, limit: int | None) -> None:
+        if replaced is None:
+            self._check_room(_owner(record), limit)
+        self._stored += 1  # at once: others are deciding meanwhile
+        try:
+            with trio.CancelScope(shield=True):
+                await self._store.commit(self._records.insert(record, replaced))
+        except BaseException:
+            self._stored -= 1
+            raise
+        if replaced is not None:
+            self._gone(replaced)
+        if self.due.add(record.at_ms, record.id):
+            self._earlier()
+
+    def _check_room(self, owner: Owner, limit: int | None) -> None:
+        if self._stored >= self._max_wakes:
+            raise Busy(f"{self._max_wakes} wakes are stored, which is the most")
+        if limit is None:
+            return
+        running = self._running[owner]
+        if self._records.count(*owner, limit + running) - running >= limit:
+            raise Busy(f"{limit} wakes of harness `{owner[1]}` are pending, which is its most")
+
+    def _gone(self, record: WakeRecord) -> None:
+        self.due.discard(record.at_ms, record.id)
+        self._stored -= 1
+
+    def _unclaim(self, record: WakeRecord) -> None:
+        owner = _owner(record)
+        self._running[owner] -= 1
+        if self._running[owner] <= 0:
+            del self._running[owner]
+
+
+def _owner(record: WakeRecord) -> Owner:
+    return record.agent_id, record.harness
+
+
+def _lock_of(record: WakeRecord) -> Hashable:
+    return record.id if record.key is None else (record.agent_id, record.harness, record.key)
+
+
+def _checked_instant(at_ms: int) -> int:
+    if not 0 <= at_ms <= MAX_AT_MS:
+        raise BadRequest(f"instant: expected Unix milliseconds from 0 to {MAX_AT_MS}, got {at_ms}")
+    return at_ms
+
+
+def _check_payload(payload: bytes, key: str | None) -> None:
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise TooLarge(f"payload is {len(payload)} bytes long, at most {MAX_PAYLOAD_BYTES} are taken")
+    if key is not None and not 0 < len(key.encode(errors="replace")) <= MAX_KEY_BYTES:
+        raise BadRequest(
+            f"key is {len(key.encode(errors='replace'))} bytes long, from 1 to {MAX_KEY_BYTES} are taken"
+        )
+
+
+def _stored_chain(chain: Chain, depth: int, at_ms: int, created_ms: int) -> ChainRecord:
+    """Return what a wake remembers: the chain it goes on with, or only the name of its parent."""
+    return chain.record(depth) if starts_chain(at_ms, created_ms) else inherited(chain, depth)
