@@ -149,13 +149,13 @@ class Images:
         """
         async with self.lock:
             record = self.newest(name)
-            users = sorted({*self.declared(name), *self.pinned(record.sha256)})
+            unnamed = self._unnamed(record.sha256, but=name)
+            users = sorted({*self.declared(name), *(self.pinned(record.sha256) if unnamed else ())})
             if users:
                 raise Conflict(f"harness `{name}` is declared by {', '.join(users[:5])}")
-            unused = self._unused(record.sha256, but=name)
-            await self._store.commit([*self._harnesses.remove(name), *unused])
+            await self._store.commit([*self._harnesses.remove(name), *unnamed])
             del self._records[name]
-            if unused:
+            if unnamed:
                 self._forget(record.sha256)
         logger.info("harness removed", extra={"harness": name, "sha256": record.sha256})
 
