@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from crabtalk.chains import Chain
     from crabtalk.store.interfaces.agents import AgentRecord
+    from crabtalk.turns import Threads
 
 
 class Trigger(StrEnum):
@@ -46,6 +47,10 @@ class Usage:
 
 class Gate(Protocol):
     """Counts a guest as runnable or suspended; the executor gives one to each invocation."""
+
+    @property
+    def threads(self) -> "Threads":
+        """The threads that all guests share."""
 
     def suspended(self, touched_bytes: int = 0) -> AbstractAsyncContextManager[None]:
         """Give the slot away while waiting, and take one again before going on.

@@ -1,0 +1,138 @@
+"""Chains: the budget that an invocation shares with all that it starts, and what the store keeps of one.
+
+berm counts (`berm.Chain`); this adds what outlives an invocation: an id that audit rows carry, the chain that
+it came from, and a record for wakes and events that run later. Invocations that a stored record starts find
+the chain that is still alive again, so that a budget is spent once, however many wakes and events share it.
+"""
+
+import time
+from collections import OrderedDict
+from typing import Final
+
+import berm
+from crabtalk.errors import BadRequest
+from crabtalk.store.interfaces.wakes import ChainRecord
+
+MAX_DEPTH: Final = 8
+MAX_INVOCATIONS: Final = 256
+FUEL: Final = 100_000_000_000  # five invocations that use all that one may by default
+WALL_S: Final = 3600.0
+_LEAST_S: Final = 1e-9  # berm has no chain without any time; this one is over when it is asked
+_KEPT: Final = 10_000  # chains remembered for stored wakes and events; picked, not measured
+
+
+class ChainSpent(BadRequest):
+    """A chain that may start nothing more: too deep, too many invocations, no fuel, or over an hour old."""
+
+
+class Chain:
+    """What a chain of invocations may still do."""
+
+    __slots__ = ("__weakref__", "berm", "id", "parent", "recorded", "started_ms")
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - the word of the audit
+        *,
+        started_ms: int,
+        parent: str | None = None,
+        invocations: int = MAX_INVOCATIONS,
+        fuel: int = FUEL,
+        wall_s: float = WALL_S,
+    ) -> None:
+        """Start its clock: it may go on for `wall_s` from now."""
+        self.id = id
+        self.parent = parent
+        self.started_ms = started_ms  # Unix ms
+        self.recorded = False  # whether the store may have a record of it
+        self.berm = berm.Chain(
+            max_depth=MAX_DEPTH,
+            invocations=max(1, invocations),
+            fuel=max(1, fuel),
+            deadline=max(_LEAST_S, wall_s),
+        )
+        if invocations < 1:
+            self.berm.admit(0)
+        if fuel < 1:
+            self.berm.charge(1)
+
+    def __repr__(self) -> str:
+        return f"<Chain {self.id}, {self.berm.invocations_left} invocations left>"
+
+    @property
+    def wall_left_s(self) -> float:
+        """Seconds until its hour is over."""
+        return (self.berm.deadline_ns - time.monotonic_ns()) / 1e9  # the clock of berm's chains
+
+    def admit(self, depth: int) -> None:
+        """Count one invocation at `depth`.
+
+        Raises:
+            ChainSpent: if there must be none; nothing was counted then.
+        """
+        if reason := self.berm.admit(depth):
+            raise ChainSpent(f"chain {self.id}: {reason}")
+
+    def refusal(self, depth: int) -> str | None:
+        """Say why an invocation at `depth` would be refused now, None if it would not; counts nothing."""
+        budget = self.berm
+        if depth > budget.max_depth:
+            return f"depth {depth} is beyond the chain's {budget.max_depth}"
+        if budget.invocations_left < 1:
+            return "the chain has started all the invocations that it may"
+        if budget.fuel_left < 1:
+            return "the chain has used all its fuel"
+        return "the chain's deadline has passed" if self.wall_left_s <= 0 else None
+
+    def record(self, depth: int) -> ChainRecord:
+        """Return what the store keeps for something that will run at `depth` on this chain."""
+        self.recorded = True
+        return ChainRecord(
+            id=self.id,
+            depth=depth,
+            started_ms=self.started_ms,
+            invocations_left=self.berm.invocations_left,
+            fuel_left=self.berm.fuel_left,
+            parent=self.parent,
+        )
+
+    @classmethod
+    def from_record(cls, record: ChainRecord, now_ms: int) -> "Chain":
+        """Make the chain that a record tells of, with what it had left and the rest of its hour."""
+        # A wall clock that was set back must not make an hour longer than an hour.
+        age_s = max(0, now_ms - record.started_ms) / 1000
+        chain = cls(
+            record.id,
+            started_ms=record.started_ms,
+            parent=record.parent,
+            invocations=record.invocations_left,
+            fuel=record.fuel_left,
+            wall_s=WALL_S - age_s,
+        )
+        chain.recorded = True
+        return chain
+
+
+class Chains:
+    """The chains that records in the store tell of, so that all who restore one share its budget."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Chain] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, chain: Chain) -> None:
+        """Remember a chain of which a record may be in the store; the oldest ones are forgotten."""
+        self._kept[chain.id] = chain
+        self._kept.move_to_end(chain.id)
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+
+    def restore(self, record: ChainRecord, now_ms: int) -> Chain:
+        """Return the chain of a record: the one that is remembered, else a new one with what was left."""
+        chain = self._kept.get(record.id)
+        if chain is None:
+            chain = Chain.from_record(record, now_ms)
+            self.keep(chain)
+        return chain

@@ -1,0 +1,465 @@
+"""The executor: nothing else starts a guest.
+
+Owns the way of one piece of work from acceptance to its audit row: the queue says when it may run, a provider
+of tools runs it, on its chain and until its deadline, and its outcome is written down before anybody hears of
+it. Work that ends in its first slice costs no task; everything else runs in the task of whoever awaits it, so
+that cancelling that task cancels the guest. Knows no images, no sockets and no schedules.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final, Literal
+
+import trio
+
+from crabtalk import accounting
+from crabtalk.chains import Chain, Chains
+from crabtalk.clock import Clock
+from crabtalk.declarations import Bounds
+from crabtalk.errors import (
+    Cancelled,
+    DeadlinePassed,
+    Internal,
+    NotFound,
+    RequestError,
+    ShuttingDown,
+    StoreError,
+)
+from crabtalk.ids import new_id
+from crabtalk.runs import Call, Run
+from crabtalk.store.engine import Engine, Write
+from crabtalk.store.interfaces.agents import AgentRecord
+from crabtalk.store.interfaces.audit import Audit, AuditRow
+from crabtalk.store.interfaces.wakes import ChainRecord
+from crabtalk.tools import Context, Done, Failed, InlineProvider, Outcome, ToolProvider, Trapped, Trigger
+from crabtalk.turns import Threads
+from crabtalk.watchdog import GRACE_S
+from crabtalk.work import ExecutorLimits, ExecutorStatistics, Running, Work
+from crabtalk.work_queue import State, WorkQueue
+
+logger = logging.getLogger(__name__)
+
+Declarations = Callable[[AgentRecord, str], Bounds]
+Listener = Callable[[Work, AuditRow, Outcome], None]
+
+_STOPPING: Final = "the daemon is stopping"
+_OUTCOMES: Final = (Done, Failed, Trapped)
+_STATES: Final[dict[State, Literal["queued", "running", "suspended"]]] = {
+    State.PARKED: "queued",
+    State.QUEUED: "queued",
+    State.URGENT: "suspended",
+    State.RUNNING: "running",
+    State.SUSPENDED: "suspended",
+}
+
+
+class Executor:
+    """Runs work; used from trio's thread only."""
+
+    def __init__(
+        self,
+        store: Engine,
+        clock: Clock,
+        limits: ExecutorLimits,
+        providers: Sequence[ToolProvider],
+        declarations: Declarations,
+        listener: Listener | None = None,
+    ) -> None:
+        """Take on work for the tools of `providers`.
+
+        `declarations` says what bounds a harness of an agent, or raises NotFound. `listener` hears of every
+        invocation that ran, once its row is written; it must not raise.
+        """
+        self._store = store
+        self._audit = Audit(store)
+        self._clock = clock
+        self._limits = limits
+        self._providers = [(one, _call_of(one)) for one in providers]
+        self._declarations = declarations
+        self._listener = listener
+        self.queue = WorkQueue(limits.queue)
+        self.threads = Threads(limits.workers, limits.blocking_workers)
+        self._chains = Chains()
+        self._floods = accounting.Floods()
+        self._runs: dict[str, Run] = {}  # those that did not end at once
+        self._started = 0
+        self._refused = 0
+        self._closing = False
+        self._drained: trio.Event | None = None
+
+    def start(self, work: Work) -> Outcome | Awaitable[Outcome]:
+        """Run `work`: its outcome at once if it ends in its first slice, else what to await for it.
+
+        Await it always, and only once: the work has its place in the queue already.
+
+        **Cancellation:** cancelling whoever awaits stops the guest, and waits until it has ended.
+
+        Raises:
+            RequestError: if it was not run (404, 400, 429, 503, 504, or 499: somebody cancelled it while it
+                waited). Raised here or by what is awaited; `finish` was not called then.
+        """
+        try:
+            run = self._accept(work)
+        except RequestError as error:
+            self._note_refusal(work, error)
+            raise
+        if run.state is not State.RUNNING:
+            return self._drive(self._registered(run))
+        try:
+            began = self._begin(run)
+        except RequestError as error:
+            self._release(run)
+            self._note_refusal(work, error)
+            raise
+        if isinstance(began, _OUTCOMES) and work.finish is None and not accounting.is_long(work, began):
+            return self._end_at_once(run, began)
+        return self._drive(self._registered(run), began)
+
+    async def run(self, work: Work) -> Outcome:
+        """Start `work` and wait for its outcome.
+
+        **Cancellation:** as `start`.
+
+        Raises:
+            RequestError: as `start`.
+        """
+        outcome = self.start(work)
+        return outcome if isinstance(outcome, _OUTCOMES) else await outcome
+
+    def cancel(self, invocation_id: str, reason: str = "it was cancelled") -> bool:
+        """Stop one run; False if there is none of this id. Its outcome is a Trapped of kind `cancelled`."""
+        run = self._runs.get(invocation_id)
+        if run is None:
+            return False
+        run.stop(reason)
+        return True
+
+    def running(self) -> list[Running]:
+        """Return everything that has not ended, oldest first."""
+        return [_running(run) for run in self._runs.values() if run.state in _STATES]
+
+    def statistics(self) -> ExecutorStatistics:
+        """Count what was done and is being done."""
+        return ExecutorStatistics(
+            queue=self.queue.statistics(),
+            started=self._started,
+            refused=self._refused,
+            unlisted_refusals=self._floods.unlisted,
+            chains=len(self._chains),
+            computing=self.threads.computing.in_use,
+            waiting_to_compute=self.threads.computing.waiting,
+            blocking=self.threads.blocking.in_use,
+        )
+
+    def forget(self, agent_id: str) -> None:
+        """Forget the rates of an agent that is gone."""
+        self.queue.forget(agent_id)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["Executor"]:
+        """Let the executor work until the block ends; what still runs then is cancelled and waited for."""
+        try:
+            yield self
+        finally:
+            with trio.CancelScope(shield=True):
+                await self.shutdown(0.0)
+
+    @property
+    def closing(self) -> bool:
+        """Whether nothing is accepted any more."""
+        return self._closing
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs or waits."""
+        return not self._runs
+
+    async def shutdown(self, drain_s: float) -> None:
+        """Accept nothing any more, let what was accepted end, and cancel what has not after `drain_s`.
+
+        Work of the background that only waits is cancelled at once: the store still has it.
+        """
+        self._closing = True
+        for run in list(self._runs.values()):
+            if not run.interactive and not run.began:
+                run.stop(_STOPPING)
+        with trio.move_on_after(drain_s):
+            await self._until_idle()
+        for run in list(self._runs.values()):
+            run.stop(_STOPPING)
+        with trio.move_on_after(self._limits.stop_s):
+            await self._until_idle()
+        if self._runs:
+            logger.error("%d invocations did not end when they were cancelled", len(self._runs))
+
+    # The way of a run
+
+    def start_ready(self) -> None:
+        """Wake the runs whose turn has come."""
+        for ticket in self.queue.start_ready():
+            if isinstance(ticket, Run):
+                ticket.wake()
+
+    def _accept(self, work: Work) -> Run:
+        """Give work its place in the queue.
+
+        Raises:
+            RequestError: if it must not run.
+        """
+        if self._closing and work.trigger is not Trigger.CALL:
+            raise ShuttingDown("the daemon is stopping")
+        bounds = self._declarations(work.agent, work.harness)
+        call = self._call_for(work)
+        invocation_id = new_id()
+        now_ms, now_s = self._clock.now_ms(), self._clock.monotonic()
+        chain, depth = self._chain_of(work, invocation_id, now_ms)
+        chain.admit(depth)
+        run = Run(work, id=invocation_id, bounds=bounds, call=call, chain=chain, depth=depth, place=self)
+        run.started_ms, run.started_s = now_ms, now_s
+        if work.deadline_s is not None:
+            run.deadline = now_s + work.deadline_s
+        owner = work.agent.id, work.harness
+        self.queue.admit(run, owner, concurrency=bounds.concurrency, rate=bounds.rate, now_s=now_s)
+        return run
+
+    def _call_for(self, work: Work) -> Call:
+        for provider, call in self._providers:
+            if work.harness in provider.harnesses(work.agent):
+                return call
+        raise NotFound(f"agent `{work.agent.name}` has no harness `{work.harness[:80]}`")
+
+    def _chain_of(self, work: Work, invocation_id: str, now_ms: int) -> tuple[Chain, int]:
+        """Return the chain and the depth on it; a new chain has the id of its first invocation."""
+        chain = work.chain
+        if chain is None:
+            return Chain(invocation_id, started_ms=now_ms, parent=work.parent_chain), work.depth
+        if isinstance(chain, ChainRecord):
+            return self._chains.restore(chain, now_ms), chain.depth
+        return chain, work.depth
+
+    def _begin(self, run: Run) -> Outcome | Awaitable[Outcome]:
+        """Call the guest.
+
+        Raises:
+            RequestError: if the provider does not run it.
+        """
+        work = run.work
+        now_s = self._clock.monotonic()
+        run.deadline = min(run.deadline, now_s + run.bounds.deadline_s)
+        if work.chain is not None:
+            run.deadline = min(run.deadline, now_s + run.chain.wall_left_s)
+        run.started_ms, run.started_s, run.began = self._clock.now_ms(), now_s, True
+        self._started += 1
+        context = Context(
+            run.id,
+            work.agent,
+            work.harness,
+            work.trigger,
+            run.chain,
+            run.depth,
+            run.deadline,
+            run,
+            work.session,
+            work.session_root,
+            work.client,
+        )
+        try:
+            return run.call(context, work.entry, work.args)
+        except RequestError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a provider raises, the daemon goes on
+            return _broken(run, error)
+
+    async def _drive(self, run: Run, began: Outcome | Awaitable[Outcome] | None = None) -> Outcome:
+        """Go on with a run in this task, to its end and its row."""
+        try:
+            outcome = await self._outcome_of(run, began)
+        except RequestError as error:
+            self._note_refusal(run.work, error)
+            raise
+        except trio.Cancelled:
+            with trio.CancelScope(shield=True):
+                await self._note_cancelled(run)
+            raise
+        else:
+            with trio.CancelScope(shield=True):  # milliseconds: a thread's digest, one commit
+                await self._end(run, outcome)
+            return outcome
+        finally:
+            self._release(run)
+
+    async def _outcome_of(self, run: Run, began: Outcome | Awaitable[Outcome] | None) -> Outcome:
+        """Wait for a run's turn and for its outcome.
+
+        Raises:
+            RequestError: if it was not run.
+        """
+        assert run.scope is not None  # noqa: S101 - `_registered` made it
+        with run.scope:
+            if began is None:
+                await self._turn_of(run)
+                began = self._begin(run)
+            run.scope.deadline = run.deadline + GRACE_S
+            if isinstance(began, _OUTCOMES):
+                return began
+            try:
+                return await began
+            except RequestError:
+                raise
+            except Exception as error:  # noqa: BLE001 - as `_begin`
+                return _broken(run, error)
+        return self._stopped(run)
+
+    async def _turn_of(self, run: Run) -> None:
+        """Wait until the queue lets a run start; who waits for it waits no longer than it might run."""
+        assert run.scope is not None  # noqa: S101 - as above
+        assert run.woken is not None  # noqa: S101 - as above
+        run.scope.deadline = run.deadline
+        if run.interactive:
+            run.scope.deadline = min(run.deadline, run.started_s + run.bounds.deadline_s)
+        await run.woken.wait()
+
+    def _stopped(self, run: Run) -> Outcome:
+        """Return what became of a run that its own scope cancelled.
+
+        Raises:
+            RequestError: if it had not begun.
+        """
+        if run.began:
+            return run.ending_when_stopped(self._clock.monotonic())
+        if run.stopped_because == _STOPPING:
+            raise ShuttingDown(_STOPPING)
+        if run.stopped_because:
+            raise Cancelled(run.stopped_because)
+        waited_s = self._clock.monotonic() - run.started_s
+        raise DeadlinePassed(f"waited {waited_s:.3g} s for other calls to end, and was not run")
+
+    # The end of a run
+
+    def _end_at_once(self, run: Run, outcome: Outcome) -> Outcome:
+        """Write the row of a run that is over already."""
+        row = self._row(run, outcome)
+        self._release(run)
+        self._defer(row)
+        if self._listener is not None:
+            self._listener(run.work, row, outcome)
+        return outcome
+
+    async def _end(self, run: Run, outcome: Outcome) -> None:
+        """Write the row of a run, with what its work wants to write.
+
+        Raises:
+            Internal: if the store did not take it.
+        """
+        ended_s = self._clock.monotonic()
+        self.queue.finish(run)  # its key stays taken until what it wrote can be read
+        self.start_ready()
+        if accounting.is_long(run.work, outcome):
+            row = await trio.to_thread.run_sync(partial(self._row, run, outcome, ended_s))
+        else:
+            row = self._row(run, outcome, ended_s)
+        if run.work.finish is None:
+            self._defer(row)
+        elif (writes := run.work.finish(outcome, row)) is not None:
+            await self._commit([*writes, *self._audit.row(row)])
+        if self._listener is not None:
+            self._listener(run.work, row, outcome)
+
+    async def _commit(self, writes: Sequence[Write]) -> None:
+        try:
+            await self._store.commit(writes)
+        except StoreError as error:
+            logger.exception("the end of an invocation was not stored")
+            raise Internal(f"it ran, but its end was not stored: {error}") from error
+
+    def _defer(self, row: AuditRow) -> None:
+        try:
+            self._store.defer(self._audit.row(row))
+        except StoreError:
+            # Whoever asked gets the outcome all the same: it happened.
+            logger.exception("an audit row was not stored")
+
+    def _row(self, run: Run, outcome: Outcome, ended_s: float | None = None) -> AuditRow:
+        if ended_s is None:
+            ended_s = self._clock.monotonic()
+        return accounting.row_of(
+            run.work,
+            outcome,
+            id=run.id,
+            image=run.bounds.digest,
+            chain=run.chain,
+            depth=run.depth,
+            started_ms=run.started_ms,
+            duration_us=int((ended_s - run.started_s) * 1_000_000),
+        )
+
+    def _registered(self, run: Run) -> Run:
+        """Keep a run that does not end at once where it is seen and can be cancelled."""
+        run.scope = trio.CancelScope()
+        if run.state is not State.RUNNING:
+            run.woken = trio.Event()
+        self._runs[run.id] = run
+        return run
+
+    def _release(self, run: Run) -> None:
+        """Let go of everything that a run holds."""
+        self.queue.finish(run)
+        self.queue.release_key(run)
+        self.start_ready()
+        if run.chain.recorded:
+            self._chains.keep(run.chain)
+        self._runs.pop(run.id, None)
+        if self._drained is not None and not self._runs:
+            self._drained.set()
+
+    def _note_refusal(self, work: Work, error: RequestError) -> None:
+        self._refused += 1
+        more = self._floods.note(work, error, self._clock.monotonic())
+        # Work that finishes something is its owner's to note: it may ask again, as often as it likes.
+        if more is not None and work.finish is None:
+            row = accounting.refused_row(work, error, id=new_id(), now_ms=self._clock.now_ms(), more=more)
+            self._defer(row)
+
+    async def _note_cancelled(self, run: Run) -> None:
+        """Write the row of a run whose asker went away."""
+        if not run.began and run.work.finish is not None:
+            return
+        outcome = Trapped("cancelled", run.stopped_because or "who asked for it took it back")
+        try:
+            await self._end(run, outcome)
+        except Internal:
+            logger.exception("an invocation that was cancelled left no row")
+
+    async def _until_idle(self) -> None:
+        while self._runs:
+            self._drained = trio.Event()
+            await self._drained.wait()
+
+
+def _call_of(provider: ToolProvider) -> Call:
+    """Return the way to call a provider that costs the least."""
+    return provider.call_inline if isinstance(provider, InlineProvider) else provider.call
+
+
+def _broken(run: Run, error: Exception) -> Trapped:
+    """Return the outcome of a provider that raised what it must not."""
+    logger.error("invocation %s of `%s` failed inside the daemon", run.id, run.work.harness, exc_info=error)
+    return Trapped("internal", f"{type(error).__name__}: {error}"[: accounting.MESSAGE_CHARACTERS])
+
+
+def _running(run: Run) -> Running:
+    work = run.work
+    return Running(
+        run.id,
+        work.trigger,
+        work.agent,
+        work.harness,
+        work.entry,
+        run.started_ms,
+        run.depth,
+        run.chain.id,
+        work.session,
+        _STATES[run.state],
+    )

@@ -1,0 +1,150 @@
+"""One piece of work on its way through the executor: what it is, where it stands, its guest's gate."""
+
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Protocol
+
+import trio
+
+from crabtalk.chains import Chain
+from crabtalk.declarations import Bounds
+from crabtalk.tools import Context, Outcome, Trapped, Trigger
+from crabtalk.turns import Threads
+from crabtalk.work import Work
+from crabtalk.work_queue import State, Ticket, WorkQueue
+
+# How a provider is called: the outcome at once, or what to await for it.
+Call = Callable[[Context, str, bytes], Outcome | Awaitable[Outcome]]
+
+
+class Place(Protocol):
+    """Where runs stand in line."""
+
+    @property
+    def queue(self) -> WorkQueue:
+        """The queue that they are tickets of."""
+
+    @property
+    def threads(self) -> Threads:
+        """The threads that their guests share."""
+
+    def start_ready(self) -> None:
+        """Start what may run now."""
+
+
+class Run(Ticket):
+    """A ticket of the queue with its work; also the gate that its guest is given."""
+
+    __slots__ = (
+        "began",
+        "bounds",
+        "call",
+        "chain",
+        "deadline",
+        "depth",
+        "id",
+        "place",
+        "scope",
+        "started_ms",
+        "started_s",
+        "stopped_because",
+        "woken",
+        "work",
+    )
+
+    def __init__(
+        self,
+        work: Work,
+        *,
+        id: str,  # noqa: A002 - the word of the audit
+        bounds: Bounds,
+        call: Call,
+        chain: Chain,
+        depth: int,
+        place: Place,
+    ) -> None:
+        super().__init__(interactive=work.interactive, key=work.key, inherits=work.trigger is Trigger.CALL)
+        self.work = work
+        self.id = id
+        self.bounds = bounds
+        self.call = call
+        self.chain = chain
+        self.depth = depth
+        self.place = place
+        self.began = False  # whether the guest was ever called
+        self.started_ms = 0  # wall clock: when it began, before that when it was accepted
+        self.started_s = 0.0  # monotonic, likewise
+        self.deadline = math.inf  # an instant of trio's clock
+        self.scope: trio.CancelScope | None = None  # of a run that did not end at once
+        self.woken: trio.Event | None = None  # set when its turn has come
+        self.stopped_because = ""
+
+    @property
+    def threads(self) -> Threads:
+        """The threads that all guests share."""
+        return self.place.threads
+
+    def stop(self, reason: str) -> None:
+        """Cancel a run that did not end at once; its outcome says `reason`."""
+        if self.scope is not None and not self.stopped_because:
+            self.stopped_because = reason
+            self.scope.cancel()
+
+    def wake(self) -> None:
+        """Say that its turn has come."""
+        if self.woken is not None:
+            self.woken.set()
+
+    def suspended(self, touched_bytes: int = 0) -> AbstractAsyncContextManager[None]:
+        """Give the slot away for a while; see `tools.Gate`."""
+        return _Suspension(self, touched_bytes)
+
+    def ending_when_stopped(self, now_s: float) -> Trapped:
+        """Return the outcome of a guest that was cancelled, by its deadline or by somebody."""
+        if self.stopped_because:
+            return Trapped(
+                "cancelled", self.stopped_because, sentence="the tool was stopped and gave no result"
+            )
+        return Trapped(
+            "deadline",
+            f"not finished after {now_s - self.started_s:.3g} s",
+            sentence="the tool took too long and was stopped",
+        )
+
+
+class _Suspension(AbstractAsyncContextManager[None]):
+    """The time in which a guest waits for something."""
+
+    def __init__(self, run: Run, size_bytes: int) -> None:
+        self._run = run
+        self._size_bytes = size_bytes
+
+    async def __aenter__(self) -> None:
+        """Give the slot away.
+
+        Raises:
+            Overloaded: if too many guests are suspended already.
+        """
+        place = self._run.place
+        place.queue.suspend(self._run, self._size_bytes)
+        place.start_ready()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take a slot again.
+
+        **Cancellation:** it has a slot then too, since it has to clean up.
+        """
+        run, queue = self._run, self._run.place.queue
+        if queue.resume(run, at_once=kind is not None):
+            return
+        run.woken = trio.Event()
+        try:
+            await run.woken.wait()
+        except BaseException:
+            if run.state is State.URGENT:
+                queue.resume(run, at_once=True)
+            raise

@@ -1,0 +1,454 @@
+"""Accepted work in order: who may run now, who waits, who is refused. Pure: no clock, no tasks, no guests.
+
+Owns every limit on how much runs at once. A *ticket* is one piece of work; its *owner* is a harness of an
+agent. Whoever changes a ticket's state asks `start_ready` next and starts what it returns.
+
+Strategy: two classes, interactive before background, with every `_TURNS`th start left to the background.
+Within a class agents take turns, within an agent its harnesses do, within a harness it is first come, first
+served. Rings hold only what could start now, so that a choice never looks at work that is blocked. A guest
+that was suspended takes its place again before new work of its harness, and never waits for other agents.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeVar
+
+from crabtalk.errors import Busy
+
+_T = TypeVar("_T")
+
+_TURNS: Final = 8  # starts of waiting interactive work for one of the background; picked, not measured
+_IDLE_OWNERS: Final = 4096  # owners without work that are remembered for their rate
+_INTERACTIVE: Final = 0
+_BACKGROUND: Final = 1
+
+
+class Overloaded(Busy):
+    """Work that was not accepted; `retry_after_s` says when it may be, 0.0 where nobody knows."""
+
+    def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `count` starts in `per_s` seconds; that many may come at once after a quiet time."""
+
+    count: int
+    per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLimits:
+    """How much may run and wait."""
+
+    slots: int = 256  # runnable guests
+    slots_of_agent: int = 64
+    background_slots: int = 192  # of `slots`; the others are left for people who wait
+    queued: int = 1024
+    queued_of_agent: int = 256
+    suspended: int = 1000
+    suspended_of_harness: int = 64
+    suspended_bytes: int = 1 << 30
+
+
+class State(Enum):
+    """Where a ticket is."""
+
+    NEW = "new"
+    PARKED = "parked"  # another ticket of its key is in flight
+    QUEUED = "queued"
+    URGENT = "urgent"  # waits for its harness alone: a callee, or a guest that was suspended
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    ENDED = "ended"
+
+
+class Ticket:
+    """One piece of work, as the queue sees it."""
+
+    __slots__ = ("_holds_key", "_owner", "_size_bytes", "inherits", "interactive", "key", "state")
+
+    def __init__(self, *, interactive: bool, key: str | None = None, inherits: bool = False) -> None:
+        """`key`: never two at once of one owner and key; `inherits`: a callee, in the slot of its caller."""
+        self.interactive = interactive
+        self.key = key
+        self.inherits = inherits
+        self.state = State.NEW
+        self._owner: _Owner | None = None
+        self._size_bytes = 0  # of its pages, while suspended
+        self._holds_key = False
+
+
+class _Agent:
+    """What the queue knows of an agent."""
+
+    __slots__ = ("owners", "queued", "ready", "running")
+
+    def __init__(self) -> None:
+        self.owners = 0  # that the queue knows
+        self.running = 0
+        self.queued = 0
+        self.ready: tuple[OrderedDict[_Owner, None], ...] = (OrderedDict(), OrderedDict())  # by class
+
+
+class _Owner:
+    """What the queue knows of a harness of an agent."""
+
+    __slots__ = (
+        "agent",
+        "concurrency",
+        "harness",
+        "keys",
+        "refilled_s",
+        "running",
+        "suspended",
+        "tokens",
+        "urgent",
+        "waiting",
+    )
+
+    def __init__(self, agent: _Agent, harness: str) -> None:
+        self.agent = agent
+        self.harness = harness
+        self.concurrency = 1
+        self.running = 0
+        self.suspended = 0
+        self.waiting: tuple[OrderedDict[Ticket, None], ...] = (OrderedDict(), OrderedDict())  # by class
+        self.urgent: OrderedDict[Ticket, None] = OrderedDict()
+        self.keys: dict[str, deque[Ticket]] = {}  # in flight: who waits behind
+        self.tokens = -1.0  # of the rate; below 0: it was never asked
+        self.refilled_s = 0.0
+
+    @property
+    def idle(self) -> bool:
+        return not (self.running or self.suspended or self.keys or self.urgent or any(self.waiting))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """How much runs and waits."""
+
+    running: int
+    queued: int
+    suspended: int
+    suspended_bytes: int
+
+
+class WorkQueue:
+    """The one queue; used from one thread."""
+
+    def __init__(self, limits: QueueLimits) -> None:
+        self._limits = limits
+        self._agents: dict[str, _Agent] = {}
+        self._owners: dict[tuple[str, str], _Owner] = {}
+        self._ready: tuple[OrderedDict[_Agent, None], ...] = (OrderedDict(), OrderedDict())  # by class
+        self._freed: deque[_Owner] = deque()  # owners whose urgent work may have room now
+        self._running = 0
+        self._background = 0  # of `_running`
+        self._queued = 0
+        self._suspended = 0
+        self._suspended_bytes = 0
+        self._sweep_at = _IDLE_OWNERS
+        self._turns = 0  # interactive starts since the last one of waiting background work
+
+    def statistics(self) -> QueueStatistics:
+        """Count what runs and waits."""
+        return QueueStatistics(self._running, self._queued, self._suspended, self._suspended_bytes)
+
+    def admit(
+        self,
+        ticket: Ticket,
+        owner: tuple[str, str],
+        *,
+        concurrency: int,
+        rate: Rate | None = None,
+        now_s: float = 0.0,
+    ) -> bool:
+        """Accept a new ticket; True: it runs from now on, False: it waits for `start_ready`.
+
+        `owner` is (agent id, harness), the other arguments are what its declaration says now.
+
+        Raises:
+            Overloaded: if it is not accepted.
+        """
+        place = self._owners.get(owner) or self._new_owner(owner)
+        place.concurrency = concurrency
+        self._check_suspended(place)
+        tokens = self._tokens(place, rate, now_s)
+        runs = self._has_room(place, ticket)
+        if not runs:
+            self._check_queue(place.agent)
+        if rate is not None:
+            place.tokens, place.refilled_s = tokens - 1.0, now_s
+        ticket._owner = place  # noqa: SLF001 - a ticket's private parts are this module's
+        if ticket.key is not None and not self._take_key(place, ticket):
+            return False
+        if runs:
+            self._run(ticket, place)
+        else:
+            self._enqueue(ticket, place)
+        return runs
+
+    def start_ready(self) -> Sequence[Ticket]:
+        """Let everything run that may now, and return it in the order in which to start it."""
+        started: list[Ticket] = []
+        while self._freed:
+            owner = self._freed.popleft()
+            while owner.urgent and owner.running < owner.concurrency:
+                ticket, _ = owner.urgent.popitem(last=False)
+                self._run(ticket, owner)
+                started.append(ticket)
+            self._refresh(owner)
+        while self._running < self._limits.slots and (chosen := self._pick()) is not None:
+            started.append(chosen)
+        return started
+
+    def suspend(self, ticket: Ticket, size_bytes: int) -> None:
+        """Take a running ticket's slot while its guest, of so many bytes, waits for something.
+
+        Raises:
+            Overloaded: if too many are suspended already; it goes on running then.
+        """
+        owner = _owner_of(ticket, State.RUNNING)
+        self._check_suspended(owner, size_bytes)
+        self._leave(ticket, owner)
+        ticket.state = State.SUSPENDED
+        ticket._size_bytes = size_bytes  # noqa: SLF001
+        owner.suspended += 1
+        self._suspended += 1
+        self._suspended_bytes += size_bytes
+
+    def resume(self, ticket: Ticket, *, at_once: bool = False) -> bool:
+        """Let a suspended ticket run again: True now, False when `start_ready` returns it.
+
+        `at_once` is for one that has to clean up: it runs, however many others do.
+        """
+        if ticket.state is State.URGENT and at_once:
+            owner = _owner_of(ticket, State.URGENT)
+            del owner.urgent[ticket]
+        else:
+            owner = _owner_of(ticket, State.SUSPENDED)
+            self._end_suspension(ticket, owner)
+        if at_once or owner.running < owner.concurrency:
+            self._run(ticket, owner)
+            return True
+        ticket.state = State.URGENT
+        owner.urgent[ticket] = None
+        return False
+
+    def finish(self, ticket: Ticket) -> None:
+        """Take a ticket out, wherever it is; its key stays in flight until `release_key`."""
+        owner = ticket._owner  # noqa: SLF001
+        if owner is None or ticket.state is State.ENDED:
+            return
+        if ticket.state is State.RUNNING:
+            self._leave(ticket, owner)
+        elif ticket.state is State.SUSPENDED:
+            self._end_suspension(ticket, owner)
+        elif ticket.state is State.URGENT:
+            del owner.urgent[ticket]
+        elif ticket.state is State.QUEUED:
+            del owner.waiting[_class_of(ticket)][ticket]
+            self._dequeued(owner)
+        elif ticket.state is State.PARKED and ticket.key is not None:
+            owner.keys[ticket.key].remove(ticket)
+            self._dequeued(owner)
+        ticket.state = State.ENDED
+
+    def release_key(self, ticket: Ticket) -> None:
+        """Let the next ticket of the same owner and key have its turn."""
+        owner, key = ticket._owner, ticket.key  # noqa: SLF001
+        if owner is None or key is None or not ticket._holds_key:  # noqa: SLF001
+            return
+        ticket._holds_key = False  # noqa: SLF001
+        parked = owner.keys[key]
+        if not parked:
+            del owner.keys[key]
+            return
+        following = parked.popleft()
+        following._holds_key = True  # noqa: SLF001
+        following.state = State.QUEUED
+        owner.waiting[_class_of(following)][following] = None
+        self._refresh(owner)
+
+    def forget(self, agent_id: str) -> None:
+        """Forget what the rates of an agent that is gone have left."""
+        for name, owner in list(self._owners.items()):
+            if name[0] == agent_id:
+                owner.tokens = -1.0
+                self._maybe_drop(name, owner)
+
+    # What may run
+
+    def _has_room(self, owner: _Owner, ticket: Ticket) -> bool:
+        if owner.running >= owner.concurrency or owner.urgent:
+            return False
+        if ticket.inherits:
+            return True
+        limits = self._limits
+        return (
+            self._running < limits.slots
+            and owner.agent.running < limits.slots_of_agent
+            and (ticket.interactive or self._background < limits.background_slots)
+            and not any(owner.waiting)
+        )
+
+    def _run(self, ticket: Ticket, owner: _Owner) -> None:
+        ticket.state = State.RUNNING
+        owner.running += 1
+        owner.agent.running += 1
+        self._running += 1
+        if not ticket.interactive:
+            self._background += 1
+        if self._queued:
+            self._refresh(owner)
+
+    def _leave(self, ticket: Ticket, owner: _Owner) -> None:
+        owner.running -= 1
+        owner.agent.running -= 1
+        self._running -= 1
+        if not ticket.interactive:
+            self._background -= 1
+        if self._queued or owner.urgent:
+            self._freed.append(owner)
+
+    def _end_suspension(self, ticket: Ticket, owner: _Owner) -> None:
+        owner.suspended -= 1
+        self._suspended -= 1
+        self._suspended_bytes -= ticket._size_bytes  # noqa: SLF001
+
+    def _pick(self) -> Ticket | None:
+        """Choose waiting work of the class whose turn it is, let it run and return it."""
+        interactive, background = self._ready
+        if background and self._background < self._limits.background_slots:
+            kind = _BACKGROUND if not interactive or self._turns >= _TURNS else _INTERACTIVE
+        elif interactive:
+            kind = _INTERACTIVE
+        else:
+            return None
+        self._turns = 0 if kind == _BACKGROUND else self._turns + 1
+        agent = next(iter(self._ready[kind]))
+        owner = next(iter(agent.ready[kind]))
+        self._ready[kind].move_to_end(agent)
+        agent.ready[kind].move_to_end(owner)
+        ticket, _ = owner.waiting[kind].popitem(last=False)
+        self._run(ticket, owner)
+        self._dequeued(owner)
+        return ticket
+
+    def _refresh(self, owner: _Owner) -> None:
+        """Put an owner and its agent into the rings of those that could start something, or take them out."""
+        agent = owner.agent
+        free = owner.running < owner.concurrency and not owner.urgent
+        agent_free = agent.running < self._limits.slots_of_agent
+        for kind in (_INTERACTIVE, _BACKGROUND):
+            _set_member(agent.ready[kind], owner, wanted=free and bool(owner.waiting[kind]))
+            _set_member(self._ready[kind], agent, wanted=agent_free and bool(agent.ready[kind]))
+
+    # Who waits
+
+    def _enqueue(self, ticket: Ticket, owner: _Owner) -> None:
+        if ticket.inherits:
+            ticket.state = State.URGENT
+            owner.urgent[ticket] = None
+            return
+        self._queued += 1
+        owner.agent.queued += 1
+        ticket.state = State.QUEUED
+        owner.waiting[_class_of(ticket)][ticket] = None
+        self._refresh(owner)
+
+    def _dequeued(self, owner: _Owner) -> None:
+        self._queued -= 1
+        owner.agent.queued -= 1
+        self._refresh(owner)
+
+    def _take_key(self, owner: _Owner, ticket: Ticket) -> bool:
+        """Put the key of a ticket in flight, or park the ticket behind the one that has it."""
+        key = str(ticket.key)
+        if key not in owner.keys:
+            owner.keys[key] = deque()
+            ticket._holds_key = True  # noqa: SLF001
+            return True
+        self._check_queue(owner.agent)
+        owner.keys[key].append(ticket)
+        ticket.state = State.PARKED
+        self._queued += 1
+        owner.agent.queued += 1
+        return False
+
+    # What is refused
+
+    def _check_queue(self, agent: _Agent) -> None:
+        limits = self._limits
+        if self._queued >= limits.queued:
+            raise Overloaded(f"the queue is full: {limits.queued} calls wait already")
+        if agent.queued >= limits.queued_of_agent:
+            raise Overloaded(f"the queue of this agent is full: {limits.queued_of_agent} calls wait already")
+
+    def _check_suspended(self, owner: _Owner, size_bytes: int = 0) -> None:
+        limits = self._limits
+        if owner.suspended >= limits.suspended_of_harness:
+            raise Overloaded(f"{owner.suspended} calls of `{owner.harness}` wait for something already")
+        if self._suspended >= limits.suspended:
+            raise Overloaded(f"{self._suspended} calls wait for something already")
+        if self._suspended_bytes + size_bytes > limits.suspended_bytes:
+            raise Overloaded(f"calls that wait for something hold {self._suspended_bytes} bytes already")
+
+    def _tokens(self, owner: _Owner, rate: Rate | None, now_s: float) -> float:
+        """Return what the rate has left, before this ticket takes one."""
+        if rate is None:
+            return 0.0
+        if owner.tokens < 0:
+            return float(rate.count)
+        per_token_s = rate.per_s / rate.count
+        tokens = min(float(rate.count), owner.tokens + max(0.0, now_s - owner.refilled_s) / per_token_s)
+        if tokens < 1.0:
+            wait_s = (1.0 - tokens) * per_token_s
+            raise Overloaded(
+                f"the rate of `{owner.harness}`, {rate.count} in {rate.per_s:g} s, is used up; "
+                f"again in {wait_s:.3g} s",
+                wait_s,
+            )
+        return tokens
+
+    def _new_owner(self, name: tuple[str, str]) -> _Owner:
+        if len(self._owners) >= self._sweep_at:
+            for old_name, old in list(self._owners.items()):
+                self._maybe_drop(old_name, old)
+            self._sweep_at = max(_IDLE_OWNERS, 2 * len(self._owners))
+        agent = self._agents.setdefault(name[0], _Agent())
+        agent.owners += 1
+        owner = self._owners[name] = _Owner(agent, name[1])
+        return owner
+
+    def _maybe_drop(self, name: tuple[str, str], owner: _Owner) -> None:
+        """Drop what is known of an owner that has no work, unless it is what its rate has left."""
+        if not owner.idle or owner.tokens >= 0 or owner in self._freed:
+            return
+        del self._owners[name]
+        owner.agent.owners -= 1
+        if not owner.agent.owners:
+            del self._agents[name[0]]
+
+
+def _owner_of(ticket: Ticket, expected: State) -> _Owner:
+    owner = ticket._owner  # noqa: SLF001
+    if owner is None or ticket.state is not expected:
+        raise ValueError(f"the ticket is {ticket.state.value}, not {expected.value}")
+    return owner
+
+
+def _class_of(ticket: Ticket) -> int:
+    return _INTERACTIVE if ticket.interactive else _BACKGROUND
+
+
+def _set_member(ring: OrderedDict[_T, None], item: _T, *, wanted: bool) -> None:
+    if wanted:
+        ring.setdefault(item)
+    else:
+        ring.pop(item, None)
