@@ -56,6 +56,7 @@ ALLOWED = {
         "crabtalk.chains",
         "crabtalk.errors",
         "crabtalk.tools",
+        "crabtalk.work",
         "crabtalk.store.interfaces",
         "berm",
         "anyio",
