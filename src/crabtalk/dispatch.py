@@ -17,6 +17,11 @@ CONNECTION_FIELDS: Final = frozenset({"cancel", "auth"})
 REQUEST_FIELDS: Final = tuple(
     field.name for field in pb.ClientMessage.DESCRIPTOR.oneofs_by_name["msg"].fields
 )
+# Streams that are turns of an agent: they have an end of their own, and their client waits for it. All other
+# streams are subscriptions, which end with the connection.
+TURNS: Final = frozenset({"stream"})
+# What `cancel` and the end of the connection cancel, beside subscriptions.
+CANCELLABLE: Final = frozenset({"call_tool"})
 
 
 @dataclass(frozen=True, slots=True)
