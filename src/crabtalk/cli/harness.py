@@ -1,6 +1,7 @@
 """`crabtalk harness`: the images that the daemon holds, and what an upgrade of one would change."""
 
 import argparse
+import dataclasses
 import hashlib
 import sys
 from pathlib import Path
@@ -18,8 +19,8 @@ from crabtalk.cli.connecting import connected
 from crabtalk.cli.naming import agent_id
 
 if TYPE_CHECKING:
-    from crabtalk.cli.images import ImageFacts
     from crabtalk.client.sync import SyncClient
+    from crabtalk.image_info import ImageInfo
     from crabtalk.wire.pb import crabtalk_pb2 as pb
 
 _IMAGE = "a file, the name or sha256 of a stored image, or AGENT/HARNESS"
@@ -133,19 +134,19 @@ def _rm(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from crabtalk.cli.images import differences, print_difference
+    from crabtalk.cli.images import print_difference
+    from crabtalk.image_info import diff
 
     old, new = _side(args, args.old), _side(args, args.new)
     if args.json:
-        requested = [name for name in new.requested if name not in old.requested]
         sides = {"old_sha256": old.sha256, "new_sha256": new.sha256}
-        print_json({**sides, "newly_requested": requested, "differences": list(differences(old, new))})
+        print_json({**sides, **dataclasses.asdict(diff(old, new)), "error": new.error})
     else:
         print_difference(old, new)
     return DONE
 
 
-def _side(args: argparse.Namespace, text: str) -> "ImageFacts":
+def _side(args: argparse.Namespace, text: str) -> "ImageInfo":
     """Read one side of a comparison; a daemon is asked only for what is no file."""
     from crabtalk.cli.images import of_file, of_info
 
