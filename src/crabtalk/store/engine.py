@@ -62,7 +62,7 @@ class Statistics:
     deferred_lost: int = 0  # deferred batches that could not be written since it was opened
 
 
-class Engine(Protocol):
+class Reader(Protocol):
     """An ordered map for each column: keys of 1 to 1,024 bytes in byte order, values up to 64 MiB."""
 
     def get(self, column: str, key: bytes) -> bytes | None:
@@ -81,6 +81,10 @@ class Engine(Protocol):
         self, column: str, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
     ) -> list[tuple[bytes, bytes]]:
         """As `scan_keys`, with the values; one snapshot."""
+
+
+class Engine(Reader, Protocol):
+    """What is read, and written in batches."""
 
     def apply(self, batch: Sequence[Write]) -> None:
         """Make all of `batch` durable, or none of it; blocks the thread. Later writes of one key win."""
@@ -156,7 +160,7 @@ def end_of(prefix: bytes) -> bytes | None:
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
-def entries(engine: Engine, column: str, prefix: bytes, page: int = 1000) -> Iterator[tuple[bytes, bytes]]:
+def entries(engine: Reader, column: str, prefix: bytes, page: int = 1000) -> Iterator[tuple[bytes, bytes]]:
     """Walk everything with `prefix`, page by page: one snapshot for each page, not for all."""
     after: bytes | None = None
     while rows := engine.scan(column, prefix, after, page):
@@ -166,7 +170,7 @@ def entries(engine: Engine, column: str, prefix: bytes, page: int = 1000) -> Ite
         after = rows[-1][0]
 
 
-def keys(engine: Engine, column: str, prefix: bytes, page: int = 10_000) -> Iterator[bytes]:
+def keys(engine: Reader, column: str, prefix: bytes, page: int = 10_000) -> Iterator[bytes]:
     """Walk every key with `prefix`, as `entries`."""
     after: bytes | None = None
     while found := engine.scan_keys(column, prefix, after, page):

@@ -6,8 +6,10 @@ log of the file gives each statement its own snapshot. Everything that writes go
 
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Self
@@ -31,7 +33,52 @@ _IDLE_READERS: Final = 8  # more are closed after use
 _BEYOND: Final = b"\xff" * (MAX_KEY_BYTES + 1)  # greater than every key
 
 
-class SqliteEngine:
+class _Rows(ABC):
+    """Reads entries with whatever runs a query."""
+
+    def get(self, column: str, key: bytes) -> bytes | None:
+        """Return the value, None if there is none."""
+        rows = self._read(_get(column), (key,))
+        return _blob(rows[0][0]) if rows else None
+
+    def scan_keys(
+        self, column: str, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
+    ) -> list[bytes]:
+        """Return up to `limit` keys that start with `prefix` and are greater than `after`, ascending."""
+        rows = self._read(_scan(column, "key"), _bounds(prefix, after, limit))
+        return [_blob(key) for (key,) in rows]
+
+    def scan(
+        self, column: str, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
+    ) -> list[tuple[bytes, bytes]]:
+        """As `scan_keys`, with the values; one snapshot."""
+        rows = self._read(_scan(column, "key, value"), _bounds(prefix, after, limit))
+        return [(_blob(key), _blob(value)) for key, value in rows]
+
+    @abstractmethod
+    def _read(self, sql: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        """Run one query.
+
+        Raises:
+            StoreError: if it does not work.
+        """
+
+
+class Snapshot(_Rows):
+    """All that was there at one moment, for as long as it is held."""
+
+    def __init__(self, db: sqlite3.Connection, path: Path) -> None:
+        self._db = db
+        self._path = path
+
+    def _read(self, sql: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise database.explained(error, self._path) from error
+
+
+class SqliteEngine(_Rows):
     """A file that one process writes; others may look at it, with `read_only`."""
 
     def __init__(
@@ -70,25 +117,6 @@ class SqliteEngine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def get(self, column: str, key: bytes) -> bytes | None:
-        """Return the value, None if there is none."""
-        rows = self._read(_get(column), (key,))
-        return self._blob(rows[0][0]) if rows else None
-
-    def scan_keys(
-        self, column: str, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
-    ) -> list[bytes]:
-        """Return up to `limit` keys that start with `prefix` and are greater than `after`, ascending."""
-        rows = self._read(_scan(column, "key"), _bounds(prefix, after, limit))
-        return [self._blob(key) for (key,) in rows]
-
-    def scan(
-        self, column: str, prefix: bytes = b"", after: bytes | None = None, limit: int = 1000
-    ) -> list[tuple[bytes, bytes]]:
-        """As `scan_keys`, with the values; one snapshot."""
-        rows = self._read(_scan(column, "key, value"), _bounds(prefix, after, limit))
-        return [(self._blob(key), self._blob(value)) for key, value in rows]
 
     def apply(self, batch: Sequence[Write]) -> None:
         """Make all of `batch` durable, or none of it; blocks the thread."""
@@ -152,6 +180,23 @@ class SqliteEngine:
         finally:
             self._put_back(db)
         return problems
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """Hold one moment for many reads; others go on writing meanwhile, into a log that grows.
+
+        Raises:
+            StoreError: if it does not work.
+        """
+        db = self._reader()
+        try:
+            db.execute("BEGIN")
+            yield Snapshot(db, self.path)
+            db.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise database.explained(error, self.path) from error
+        finally:
+            db.close()
 
     def backup(self, target: Path | str) -> None:
         """Write all that is there now into a new file; others go on reading and writing meanwhile.
@@ -228,11 +273,6 @@ class SqliteEngine:
         while self._readers:
             self._readers.pop().close()
 
-    def _blob(self, value: object) -> bytes:
-        if not isinstance(value, bytes):
-            raise StoreError(f"store `{self.path}`: holds what no store wrote; restore a backup")
-        return value
-
 
 class _ThreadWaiter:
     """A thread that waits for its batch."""
@@ -270,6 +310,12 @@ class _TaskWaiter:
         await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
         if self._failure is not None:
             raise self._failure
+
+
+def _blob(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise StoreError("the store holds what no store wrote; restore a backup")
+    return value
 
 
 def _bounds(prefix: bytes, after: bytes | None, limit: int) -> tuple[bytes, bytes, int]:

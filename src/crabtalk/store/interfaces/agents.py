@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crabtalk.store.engine import Engine, Write, delete, entries, put
+from crabtalk.store.engine import Reader, Write, delete, entries, put
 from crabtalk.store.keys import key, prefix
 from crabtalk.store.records import Codec
 
@@ -29,7 +29,7 @@ _CODEC: Final = Codec(AgentRecord)
 class Agents:
     """Reads agents, and says what to write for them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Reader) -> None:
         self._engine = engine
 
     def all(self) -> list[AgentRecord]:

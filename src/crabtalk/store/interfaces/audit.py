@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from json import JSONEncoder, encoder
 from typing import Final, Literal, NamedTuple
 
-from crabtalk.store.engine import REALM, Engine, Write, delete, keys
+from crabtalk.store.engine import REALM, Reader, Write, delete, keys
 from crabtalk.store.records import VERSION, decode_json, refuse
 
 COLUMN: Final = "audit"
@@ -71,7 +71,7 @@ _encode: Final = _array_encoder()
 class Audit:
     """Reads rows, and says what to write for them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Reader) -> None:
         self._engine = engine
 
     def row(self, row: AuditRow) -> list[Write]:

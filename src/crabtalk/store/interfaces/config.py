@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from crabtalk.store.engine import Engine, Write, delete, keys, put
+from crabtalk.store.engine import Reader, Write, delete, keys, put
 from crabtalk.store.keys import key, parts_of, prefix
 from crabtalk.store.records import decode_json, encode_json, refuse
 
@@ -12,7 +12,7 @@ COLUMN: Final = "config"
 class Values:
     """Reads values, and says what to write for them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Reader) -> None:
         self._engine = engine
 
     def names(self) -> list[str]:

@@ -6,7 +6,7 @@ Older bytes stay, since an agent may be pinned to them; who knows the pins remov
 from dataclasses import dataclass
 from typing import Final
 
-from crabtalk.store.engine import Engine, Write, delete, entries, keys, put
+from crabtalk.store.engine import Reader, Write, delete, entries, keys, put
 from crabtalk.store.keys import key, parts_of, prefix
 from crabtalk.store.records import Codec
 
@@ -29,7 +29,7 @@ _CODEC: Final = Codec(HarnessRecord)
 class Harnesses:
     """Reads images, and says what to write for them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Reader) -> None:
         self._engine = engine
 
     def all(self) -> list[HarnessRecord]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from crabtalk.store.engine import Engine, Write, delete, entries, keys, put
+from crabtalk.store.engine import Reader, Write, delete, entries, keys, put
 from crabtalk.store.keys import key, parts_of, prefix
 from crabtalk.store.records import Codec, decode_json, encode_json
 
@@ -42,7 +42,7 @@ _MESSAGE: Final = Codec(MessageRecord)
 class Sessions:
     """Reads sessions, and says what to write for them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Reader) -> None:
         self._engine = engine
 
     def all(self) -> list[SessionRecord]:

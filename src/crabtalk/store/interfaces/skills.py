@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from crabtalk.store.engine import Engine, Write, delete, entries, put
+from crabtalk.store.engine import Reader, Write, delete, entries, put
 from crabtalk.store.keys import key, prefix
 from crabtalk.store.records import Codec
 
@@ -26,7 +26,7 @@ _CODEC: Final = Codec(SkillRecord)
 class Skills:
     """Reads skills, and says what to write for them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Reader) -> None:
         self._engine = engine
 
     def all(self) -> list[SkillRecord]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from crabtalk.store.engine import Engine, Write, delete, entries, keys, put
+from crabtalk.store.engine import Reader, Write, delete, entries, keys, put
 from crabtalk.store.interfaces.wakes import ChainRecord
 from crabtalk.store.keys import key, prefix
 from crabtalk.store.records import Codec, decode_json, encode_json, refuse
@@ -46,7 +46,7 @@ _DELIVERY: Final = Codec(DeliveryRecord)
 class Subscriptions:
     """Reads subscriptions and deliveries, and says what to write for them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Reader) -> None:
         self._engine = engine
 
     def all(self) -> list[SubscriptionRecord]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
-from crabtalk.store.engine import Engine, Write, delete, entries, keys, put
+from crabtalk.store.engine import Reader, Write, delete, entries, keys, put
 from crabtalk.store.keys import key, parts_of, prefix
 from crabtalk.store.records import Codec
 
@@ -60,7 +60,7 @@ _CODEC: Final = Codec(WakeRecord)
 class Wakes:
     """Reads wakes, and says what to write for them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Reader) -> None:
         self._engine = engine
 
     def keys(self, after: Due | None = None, limit: int = 10_000) -> list[Due]:
