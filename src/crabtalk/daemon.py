@@ -1,0 +1,213 @@
+"""The daemon as a process: what it opens, in which order, and how it ends.
+
+    home and lock → log → runtime → sockets → READY … stop → no new work → drain → interrupt → flush → 0
+
+A stop lets what runs go on for `shutdown.drain`, interrupts what is left, and tells everybody who waits.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from crabtalk import lifecycle, metrics, notify, retention
+from crabtalk.clock import Clock, SystemClock
+from crabtalk.config import Config, load_config
+from crabtalk.errors import ConfigError, CrabtalkError
+from crabtalk.handlers.table import request_table
+from crabtalk.home import Home, find_home
+from crabtalk.lifecycle import Lifecycle
+from crabtalk.logs import Logs, logging_to_stderr
+from crabtalk.metrics_server import listen, serve_metrics
+from crabtalk.notify import Notifier
+from crabtalk.runtime import Runtime, open_runtime, version
+from crabtalk.server import Server
+from crabtalk.transports.stream import Listener
+from crabtalk.transports.tcp import load_token, open_tcp
+from crabtalk.transports.unix import open_unix
+
+logger = logging.getLogger(__name__)
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 64
+_RETENTION_S: Final = 3600.0
+_MARGIN_S: Final = 30.0  # that a stop may take beyond its drain
+_REPLIES_S: Final = 5.0  # for the last replies to be read
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `crabtalkd`; return its exit status."""
+    parser = argparse.ArgumentParser(prog="crabtalkd", description="The daemon that runs harnesses.")
+    parser.add_argument("--home", type=Path, help="its directory; $CRABTALK_HOME, or ~/.crabtalk")
+    parser.add_argument("--version", action="version", version=f"crabtalkd {version()}")
+    try:
+        given = parser.parse_args(arguments)
+    except SystemExit as ended:
+        return EXIT_USAGE if ended.code else EXIT_OK
+    try:
+        home = find_home(given.home)
+        return run(home, load_config(home.config_file))
+    except CrabtalkError as error:
+        print(f"crabtalkd: {error}", file=sys.stderr)  # noqa: T201 - there is no log yet
+        return EXIT_FAILED
+
+
+def run(home: Home, config: Config) -> int:
+    """Serve a home until a signal ends it; return the exit status.
+
+    Raises:
+        HomeError: if the home cannot be used, or is in use.
+    """
+    home.prepare()
+    with home.locked(), logging_to_stderr(config.log, config.secrets.values()) as logs:
+        try:
+            return trio.run(serve, config, home, SystemClock(), logs, Notifier())
+        except* CrabtalkError as errors:
+            for error in _leaves(errors):
+                logger.error("%s", error)  # noqa: TRY400 - it says what is wrong, and the traceback would not
+        return EXIT_FAILED
+
+
+async def serve(
+    config: Config,
+    home: Home,
+    clock: Clock,
+    logs: Logs,
+    notifier: Notifier,
+    extra: Listener | None = None,
+) -> int:
+    """Serve until a signal; `extra` is one more listener.
+
+    Raises:
+        StoreError: if the store cannot be used.
+        ConfigError: if something cannot be listened on.
+    """
+    lifecycle.allow_descriptors()
+    notify.forget_manager()
+    living = Lifecycle()
+    reloading = _Reloading(notifier)
+    async with trio.open_nursery() as signals:
+        await signals.start(lifecycle.obey_signals, living, reloading)
+        async with open_runtime(config, home, clock, logs) as runtime:
+            reloading.runtime = runtime
+            await _serve(runtime, living, notifier, extra)
+        signals.cancel_scope.cancel()
+    logger.info("stopped")
+    return EXIT_FAILED if living.hurried else EXIT_OK
+
+
+async def _serve(runtime: Runtime, living: Lifecycle, notifier: Notifier, extra: Listener | None) -> None:
+    where = runtime.home.root
+    async with trio.open_nursery() as nursery:
+        server = await _listen(runtime, nursery, extra)
+        nursery.start_soon(lifecycle.show_life, notifier)
+        nursery.start_soon(lifecycle.every, _RETENTION_S, "expiring the audit", _Expiring(runtime))
+        logger.info("serving %s", where, extra={"version": runtime.version, "boot": runtime.boot.number})
+        notifier.ready(f"serving {where}")
+        await living.stopping.wait()
+        with living.hurry:
+            await _drain(runtime, server, notifier)
+        nursery.cancel_scope.cancel()
+
+
+async def _listen(runtime: Runtime, nursery: trio.Nursery, extra: Listener | None) -> Server[Runtime]:
+    """Open every way in."""
+    config, home = runtime.settings.config, runtime.home
+    listeners: list[Listener] = [open_unix(home.socket)]
+    token = None
+    if config.tcp.enabled:
+        token = load_token(home.run)
+        tcp = config.tcp
+        listeners.append(open_tcp(home.run, host=tcp.host, port=tcp.port, allow_remote=tcp.off_loopback))
+    server = Server(request_table(), runtime, token=token)
+    for listener in [*listeners, *([extra] if extra else [])]:
+        await nursery.start(server.serve, listener)
+    await _serve_metrics(runtime, server, nursery)
+    return server
+
+
+async def _serve_metrics(runtime: Runtime, server: Server[Runtime], nursery: trio.Nursery) -> None:
+    where = runtime.settings.config.metrics.listen
+    if where == "off":
+        return
+    counted = runtime.metrics
+    counted.gauges(lambda: {"connections": server.statistics().connections}, "clients")
+    counted.counters(
+        lambda: {
+            "connections_accepted": server.statistics().accepted,
+            "requests": server.statistics().requests,
+        },
+        "since the start",
+    )
+    pages = {
+        "/metrics": lambda: (200, metrics.CONTENT_TYPE, counted.text()),
+        "/healthz": lambda: (200, "text/plain", b"ok\n"),
+    }
+    await nursery.start(serve_metrics, listen(where, runtime.home.metrics_socket), pages)
+
+
+async def _drain(runtime: Runtime, server: Server[Runtime], notifier: Notifier) -> None:
+    """End in order: nobody new, nothing new, what runs has its time, the rest is interrupted."""
+    drain_s = runtime.settings.config.shutdown.drain
+    notifier.stopping(drain_s + _MARGIN_S, "finishing what runs")
+    logger.info("stopping; what runs has %g s", drain_s)
+    server.stop()
+    runtime.stop_starting()
+    await runtime.executor.shutdown(drain_s)
+    with trio.move_on_after(_REPLIES_S):
+        await server.close()
+
+
+class _Expiring:
+    """Removes rows of the audit that are older or more than the configuration keeps."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def __call__(self) -> None:
+        runtime = self._runtime
+        await retention.expire(runtime.audit, runtime.store, runtime.settings.config.audit, runtime.clock)
+
+
+class _Reloading:
+    """Reads the configuration again; what is wrong with it is logged, and the old one stays."""
+
+    def __init__(self, notifier: Notifier) -> None:
+        self.runtime: Runtime | None = None  # None while it is being put together
+        self._notifier = notifier
+
+    async def __call__(self) -> None:
+        if self.runtime is None:
+            return
+        self._notifier.reloading()
+        try:
+            await _reload(self.runtime)
+        finally:
+            self._notifier.ready(f"serving {self.runtime.home.root}")
+
+
+async def _reload(runtime: Runtime) -> None:
+    try:
+        new = await trio.to_thread.run_sync(load_config, runtime.home.config_file)
+    except ConfigError as error:
+        logger.error("the configuration was not taken: %s", error)  # noqa: TRY400 - as above
+        return
+    old = runtime.settings.config
+    for key in old.needing_restart(new):
+        logger.warning("%s changes with the next start", key)
+    runtime.settings.config = old.with_live(new)
+    runtime.logs.configure(runtime.settings.config.log, new.secrets.values())
+    await runtime.images.scan_directory(runtime.home.harnesses)
+    logger.info("configuration read again")
+
+
+def _leaves(errors: BaseExceptionGroup[CrabtalkError]) -> list[CrabtalkError]:
+    found: list[CrabtalkError] = []
+    for error in errors.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found

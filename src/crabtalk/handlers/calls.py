@@ -1,0 +1,139 @@
+"""Requests about invocations: calling a tool, what runs, and what ran."""
+
+from collections.abc import Awaitable, Mapping
+from typing import Final
+
+import trio
+
+from crabtalk.dispatch import Handler, Reply, Request
+from crabtalk.errors import BadRequest
+from crabtalk.runtime import Runtime
+from crabtalk.store.interfaces.audit import AuditRow
+from crabtalk.tools import Done, Failed, Outcome, Trapped, Trigger
+from crabtalk.wire.pb import crabtalk_pb2 as pb
+from crabtalk.work import Running, Work
+
+MAX_DEADLINE_MS: Final = 3_600_000
+LISTED: Final = 100  # rows, where the request names no number
+MAX_LISTED: Final = 10_000
+
+
+def call_tool(runtime: Runtime, request: Request) -> Reply:
+    """Run a tool; most end at once, and cost no task."""
+    started_s = runtime.clock.monotonic()
+    outcome = runtime.executor.start(_work(runtime, request))
+    if isinstance(outcome, Done | Failed | Trapped):
+        return _reply(outcome, runtime.clock.monotonic() - started_s)
+    return _later(runtime, outcome, started_s)
+
+
+def list_running(runtime: Runtime, _request: Request) -> pb.ServerMessage:
+    """Return what has not ended; `outcome` says whether it is queued, running or suspended."""
+    now_ms = runtime.clock.now_ms()
+    running = [_running(one, now_ms) for one in runtime.executor.running()]
+    return pb.ServerMessage(running_list=pb.RunningList(invocations=running))
+
+
+async def list_invocations(runtime: Runtime, request: Request) -> pb.ServerMessage:
+    """Return rows of the audit, newest first; `harness` may be `AGENT-ID/NAME`."""
+    body = request.body
+    limit = body.limit or LISTED
+    if limit > MAX_LISTED:
+        raise BadRequest(f"limit: expected at most {MAX_LISTED}, got {limit}")
+    agent_id, _, harness = body.harness.rpartition("/")
+    # A harness that ran long ago is looked for among all rows, so not on the loop.
+    rows = await trio.to_thread.run_sync(runtime.audit.since, body.since_ms, limit, harness, agent_id)
+    return pb.ServerMessage(invocation_list=pb.InvocationList(invocations=map(_invocation, rows)))
+
+
+HANDLERS: Final[Mapping[str, Handler[Runtime]]] = {
+    "call_tool": call_tool,
+    "list_running": list_running,
+    "list_invocations": list_invocations,
+}
+
+
+async def _later(runtime: Runtime, outcome: Awaitable[Outcome], started_s: float) -> pb.ServerMessage:
+    ended = await outcome
+    return _reply(ended, runtime.clock.monotonic() - started_s)
+
+
+def _work(runtime: Runtime, request: Request) -> Work:
+    body = request.body
+    agent = runtime.agents.get(body.agent)
+    session = runtime.sessions.of(agent, body.session_handle) if body.HasField("session_handle") else None
+    return Work(
+        trigger=Trigger.TOOL,
+        agent=agent,
+        harness=body.harness,
+        entry=body.tool,
+        args=body.args,
+        session=session.handle if session else None,
+        session_root=session.root if session else None,
+        client=request.connection.name,
+        deadline_s=_deadline_s(body.deadline_ms) if body.HasField("deadline_ms") else None,
+    )
+
+
+def _deadline_s(deadline_ms: int) -> float:
+    if not 1 <= deadline_ms <= MAX_DEADLINE_MS:
+        raise BadRequest(f"deadline_ms: expected 1 to {MAX_DEADLINE_MS}, got {deadline_ms}")
+    return deadline_ms / 1000
+
+
+def _reply(outcome: Outcome, duration_s: float) -> pb.ServerMessage:
+    duration_us = int(duration_s * 1e6)
+    instructions = outcome.instructions
+    if isinstance(outcome, Done):
+        told = pb.ToolOutcome(done=outcome.data, duration_us=duration_us, instructions=instructions)
+    elif isinstance(outcome, Failed):
+        told = pb.ToolOutcome(failed=outcome.message, duration_us=duration_us, instructions=instructions)
+    else:
+        told = pb.ToolOutcome(trap=_trap(outcome), duration_us=duration_us, instructions=instructions)
+    return pb.ServerMessage(tool_outcome=told)
+
+
+def _trap(outcome: Trapped) -> pb.Trap:
+    return pb.Trap(
+        kind=outcome.kind,
+        message=outcome.message,
+        symbol=outcome.symbol,
+        location=outcome.location,
+        frames=outcome.frames,
+        pc=outcome.pc,
+        address=outcome.address,
+        host_calls=outcome.host_calls,
+    )
+
+
+def _running(one: Running, now_ms: int) -> pb.Invocation:
+    return pb.Invocation(
+        id=one.id,
+        trigger=one.trigger,
+        agent=one.agent.id,
+        harness=one.harness,
+        tool=one.tool,
+        started_ms=one.started_ms,
+        duration_us=max(0, now_ms - one.started_ms) * 1000,
+        outcome=one.state,
+        depth=one.depth,
+        chain=one.chain,
+    )
+
+
+def _invocation(row: AuditRow) -> pb.Invocation:
+    return pb.Invocation(
+        id=row.id,
+        trigger=row.trigger,
+        agent=row.agent_id,
+        harness=row.harness,
+        tool=row.tool,
+        digest=row.digest,
+        started_ms=row.started_ms,
+        duration_us=row.duration_us,
+        instructions=row.instructions,
+        outcome=row.outcome,
+        message=row.message,
+        depth=row.depth,
+        chain=row.chain,
+    )

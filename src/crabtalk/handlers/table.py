@@ -1,0 +1,42 @@
+"""Every request of the protocol and who serves it."""
+
+from typing import Final
+
+from crabtalk.dispatch import Table
+from crabtalk.handlers import agents, calls, daemon, events, harnesses, sessions, skills, wakes
+from crabtalk.runtime import Runtime
+
+# These belong to the turns of agents: models, MCP servers, questions to a person.
+NOT_BUILT: Final = frozenset(
+    {
+        "send",
+        "stream",
+        "compact",
+        "set_active_model",
+        "list_models",
+        "subscribe_events",
+        "search_sessions",
+        "list_mcps",
+        "upsert_mcp",
+        "delete_mcp",
+        "reconnect_mcp",
+        "mcp_logs",
+        "subscribe_mcp_events",
+        "subscribe_prompts",
+        "answer_prompt",
+        "list_approvals",
+        "revoke_approval",
+        "extension",  # for embedders; the daemon itself has none
+    }
+)
+
+_MODULES: Final = (agents, calls, daemon, events, harnesses, sessions, skills, wakes)
+
+
+def request_table() -> Table[Runtime]:
+    """Return the complete table."""
+    return Table(
+        handlers={field: handler for module in _MODULES for field, handler in module.HANDLERS.items()},
+        streams={**daemon.STREAMS, **events.STREAMS},
+        not_built=NOT_BUILT,
+    )

@@ -1,0 +1,59 @@
+"""Requests about wakes."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from crabtalk.dispatch import Handler, Request
+from crabtalk.errors import NotFound
+from crabtalk.runtime import Runtime
+from crabtalk.store.interfaces.wakes import WakeRecord
+from crabtalk.wire.pb import crabtalk_pb2 as pb
+
+_LISTED: Final = 1000
+
+
+async def schedule_wake(runtime: Runtime, request: Request) -> pb.ServerMessage:
+    """Wake a harness at an instant; the reply says that it is stored."""
+    body = request.body
+    agent = runtime.agents.get(body.agent)
+    key = body.key if body.HasField("key") else None
+    record = await runtime.wakes.schedule(agent.id, body.harness, body.at_ms, body.payload, key)
+    return pb.ServerMessage(wake_info=_info(record))
+
+
+async def cancel_wake(runtime: Runtime, request: Request) -> pb.ServerMessage:
+    """Take a pending wake back."""
+    if not await runtime.wakes.cancel(request.body.id):
+        raise NotFound(f"there is no wake `{request.body.id[:80]}`")
+    return pb.ServerMessage(pong=pb.Pong())
+
+
+def list_wakes(runtime: Runtime, request: Request) -> pb.ServerMessage:
+    """Return the wakes of a harness, of an agent, or those of everybody that are due next."""
+    body = request.body
+    if body.agent:
+        agent = runtime.agents.get(body.agent)
+        found = runtime.wakes.wakes_of(agent.id, body.harness or None, _LISTED)
+    else:
+        found = [one for one in runtime.wakes.upcoming(_LISTED) if body.harness in {"", one.harness}]
+    return pb.ServerMessage(wake_list=pb.WakeList(wakes=map(_info, found)))
+
+
+HANDLERS: Final[Mapping[str, Handler[Runtime]]] = {
+    "schedule_wake": schedule_wake,
+    "cancel_wake": cancel_wake,
+    "list_wakes": list_wakes,
+}
+
+
+def _info(record: WakeRecord) -> pb.WakeInfo:
+    return pb.WakeInfo(
+        id=record.id,
+        agent=record.agent_id,
+        harness=record.harness,
+        at_ms=record.at_ms,
+        payload=record.payload,
+        key=record.key or "",
+        attempts=record.attempt,
+        state=record.state,
+    )

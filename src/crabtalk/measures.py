@@ -1,0 +1,65 @@
+"""What of the parts is shown as metrics: names and where the values come from."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from crabtalk.metrics import Metrics
+from crabtalk.store.interfaces.audit import AuditRow
+
+if TYPE_CHECKING:
+    from crabtalk.runtime import Runtime
+
+
+def count_outcomes(metrics: Metrics, row: AuditRow) -> None:
+    """Count an invocation that ended."""
+    metrics.count_outcome(row.trigger, row.outcome, row.duration_us, row.instructions)
+
+
+def measure(runtime: "Runtime") -> None:
+    """Have the parts asked at each scrape."""
+    metrics = runtime.metrics
+    metrics.gauges(lambda: _executor(runtime), "guests of the executor")
+    metrics.counters(lambda: _executor_counts(runtime), "work of the executor")
+    metrics.gauges(lambda: _images(runtime), "linked images and memory for guests")
+    metrics.gauges(lambda: _wakes(runtime), "wakes")
+    metrics.counters(lambda: _wake_counts(runtime), "wakes")
+    metrics.gauges(lambda: {"agents": len(runtime.agents.all())}, "declared agents")
+
+
+def _executor(runtime: "Runtime") -> Mapping[str, float]:
+    queue = runtime.executor.statistics().queue
+    return {
+        "queue_depth": queue.queued,
+        "running": queue.running,
+        "suspended": queue.suspended,
+        "suspended_bytes": queue.suspended_bytes,
+    }
+
+
+def _executor_counts(runtime: "Runtime") -> Mapping[str, float]:
+    counted = runtime.executor.statistics()
+    return {"started": counted.started, "refused": counted.refused}
+
+
+def _images(runtime: "Runtime") -> Mapping[str, float]:
+    counted = runtime.images.statistics()
+    return {
+        "images_linked": counted.linked,
+        "images_bytes": counted.bytes,
+        "arenas_live": counted.arenas_live,
+        "arenas_free": counted.arenas_free,
+    }
+
+
+def _wakes(runtime: "Runtime") -> Mapping[str, float]:
+    loop = runtime.loop.statistics()
+    return {
+        "wakes_stored": runtime.wakes.statistics().stored,
+        "wakes_running": loop.running,
+        "wakes_spilled": loop.spilled,
+    }
+
+
+def _wake_counts(runtime: "Runtime") -> Mapping[str, float]:
+    loop = runtime.loop.statistics()
+    return {"wakes_late": loop.late, "wakes_missed": loop.missed}

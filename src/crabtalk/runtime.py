@@ -1,0 +1,253 @@
+"""The parts of a daemon, put together: store, images, agents, executor, wakes, bus, in that order.
+
+Each part knows only those before it; where an early one needs a late one, it was given a function that finds
+it here when it is called. What is opened here is closed here, in the reverse order. Nothing of it knows
+sockets or signals.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Final
+
+import trio
+
+from crabtalk.agents import AgentService
+from crabtalk.binding import Services
+from crabtalk.capabilities.calls import calls
+from crabtalk.capabilities.schedule import schedule
+from crabtalk.capabilities.topics import topics
+from crabtalk.clock import Clock
+from crabtalk.config import Config, ExecutorConfig
+from crabtalk.events.bus import Bus
+from crabtalk.executor import Executor
+from crabtalk.home import Home
+from crabtalk.ids import new_id
+from crabtalk.image_tools import ImageTools
+from crabtalk.images import Images
+from crabtalk.logs import Logs
+from crabtalk.measures import count_outcomes, measure
+from crabtalk.metrics import Metrics
+from crabtalk.scheduling.backlog import Pace
+from crabtalk.scheduling.loop import WakeLoop
+from crabtalk.scheduling.wakes import WakeService
+from crabtalk.sessions import SessionService
+from crabtalk.store.engine import Engine
+from crabtalk.store.interfaces.agents import AgentRecord
+from crabtalk.store.interfaces.audit import Audit, AuditRow
+from crabtalk.store.interfaces.config import Values
+from crabtalk.store.interfaces.keyvalue import StoredKeyValue, forget_agent
+from crabtalk.store.interfaces.skills import Skills
+from crabtalk.store.opening import open_store
+from crabtalk.tools import Outcome
+from crabtalk.turns import Threads, Turns
+from crabtalk.work import ExecutorLimits, Work
+from crabtalk.work_queue import QueueLimits
+
+logger = logging.getLogger(__name__)
+
+_BOOTS: Final = "boots"  # the name of the counter
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """This life of the daemon."""
+
+    id: str  # a ULID: claims of any other are dead
+    number: int  # 1 for the first one of a home
+    started_ms: int
+    started_s: float  # of the monotonic clock
+
+
+@dataclass(slots=True)
+class Settings:
+    """What may change while the daemon runs."""
+
+    config: Config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What handlers are given."""
+
+    home: Home
+    settings: Settings
+    clock: Clock
+    boot: Boot
+    version: str
+    logs: Logs
+    metrics: Metrics
+    store: Engine
+    audit: Audit
+    skills: Skills
+    sessions: SessionService
+    images: Images
+    agents: AgentService
+    tools: ImageTools
+    executor: Executor
+    wakes: WakeService
+    loop: WakeLoop
+    bus: Bus
+
+    def stop_starting(self) -> None:
+        """Start no wake and deliver no event any more; what was begun is let go on."""
+        self.loop.stop()
+        self.bus.stop()
+
+
+@asynccontextmanager
+async def open_runtime(
+    config: Config, home: Home, clock: Clock, logs: Logs, *, store: Engine | None = None
+) -> AsyncIterator[Runtime]:
+    """Put a daemon together, let it wake and deliver until the block ends, and take it apart.
+
+    `store` takes the place of the home's own, and is closed by whoever gave it.
+
+    Raises:
+        StoreError: if the store cannot be used, or holds what nobody can read.
+    """
+    with _opened(home, store) as engine:
+        boot = await _boot(engine, clock)
+        runtime = _assemble(config, home, clock, logs, engine, boot)
+        try:
+            await _load(runtime)
+            async with runtime.executor.open(), trio.open_nursery() as nursery:
+                await nursery.start(runtime.bus.serve)
+                await nursery.start(runtime.loop.serve)
+                await runtime.bus.emit("daemon:started", {"boot": boot.number, "version": runtime.version})
+                yield runtime
+                runtime.stop_starting()
+                await runtime.executor.shutdown(0.0)
+                nursery.cancel_scope.cancel()
+        finally:
+            runtime.images.close()
+
+
+def version() -> str:
+    """Return the version of this daemon."""
+    return metadata.version("crabtalk")
+
+
+@contextmanager
+def _opened(home: Home, given: Engine | None) -> Iterator[Engine]:
+    if given is not None:
+        yield given
+        return
+    engine = open_store(home.store_file)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+async def _boot(store: Engine, clock: Clock) -> Boot:
+    values = Values(store)
+    number = values.number(_BOOTS) + 1
+    await store.commit(values.save(_BOOTS, number))
+    return Boot(new_id(), number, clock.now_ms(), clock.monotonic())
+
+
+def _assemble(config: Config, home: Home, clock: Clock, logs: Logs, store: Engine, boot: Boot) -> Runtime:
+    metrics = Metrics(version())
+    images = Images(store, clock, budget_bytes=config.images.budget)
+    services = Services(
+        home=home.root,
+        keyvalue=lambda owner: StoredKeyValue(store, *owner),
+        calls=lambda names: calls(executor, names),
+        schedule=lambda limit: schedule(wakes, limit),
+        topics=lambda patterns: topics(bus, patterns),
+    )
+    agents = AgentService(store, images, services, clock)
+    tools = ImageTools(images, agents, services, threads=_threads(config.executor))
+
+    def listener(work: Work, row: AuditRow, outcome: Outcome) -> None:
+        count_outcomes(metrics, row)
+        bus.on_outcome(work, row, outcome)
+
+    executor = Executor(store, clock, _limits(config.executor), [tools], agents.bounds, listener)
+    wakes = WakeService(store, clock, agents, boot_id=boot.id)
+    bus = Bus(store, clock, agents, executor, boot_id=boot.id)
+    pace = Pace(workers=config.wakes.concurrency)
+    runtime = Runtime(
+        home=home,
+        settings=Settings(config),
+        clock=clock,
+        boot=boot,
+        version=version(),
+        logs=logs,
+        metrics=metrics,
+        store=store,
+        audit=Audit(store),
+        skills=Skills(store),
+        sessions=SessionService(store, clock),
+        images=images,
+        agents=agents,
+        tools=tools,
+        executor=executor,
+        wakes=wakes,
+        loop=WakeLoop(wakes, bus, executor, clock, boot_number=boot.number, pace=pace),
+        bus=bus,
+    )
+    _connect(runtime)
+    return runtime
+
+
+def _connect(runtime: Runtime) -> None:
+    """Let the parts hear of agents that come, change and go."""
+    agents = runtime.agents
+    agents.add_listener(runtime.tools)
+    agents.add_listener(_Rechecking(runtime))
+    agents.on_delete(runtime.wakes.forget_writes, runtime.wakes.forgotten)
+    agents.on_delete(runtime.bus.forget_writes, runtime.bus.forgotten)
+    agents.on_delete(runtime.sessions.forgetting)
+    agents.on_delete(lambda agent_id: forget_agent(runtime.store, agent_id), runtime.executor.forget)
+    measure(runtime)
+
+
+class _Rechecking:
+    """Tries wakes again whose harness could not be run, when its agent has changed."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def on_declare(self, agent: AgentRecord) -> None:
+        self._runtime.loop.recheck(agent.id)
+
+    async def on_forget(self, agent: AgentRecord) -> None:
+        """Leave it: its wakes went with it."""
+
+
+async def _load(runtime: Runtime) -> None:
+    """Read what was stored, and what was put into the home by hand."""
+    for scanned in await runtime.images.scan_directory(runtime.home.harnesses):
+        if scanned.added:
+            logger.info(
+                "image added from its file", extra={"harness": scanned.name, "sha256": scanned.sha256}
+            )
+    for agent in runtime.agents.all():
+        await runtime.tools.on_declare(agent)
+        if problem := runtime.agents.problem(agent):
+            logger.warning("agent cannot be used: %s", problem, extra={"agent": agent.id})
+    await runtime.wakes.load()
+    await runtime.bus.load()
+
+
+def _threads(config: ExecutorConfig) -> Threads:
+    return Threads(computing=Turns(config.workers)) if config.workers else Threads()
+
+
+def _limits(config: ExecutorConfig) -> ExecutorLimits:
+    return ExecutorLimits(
+        queue=QueueLimits(
+            slots=config.concurrency,
+            slots_of_agent=config.concurrency_per_agent,
+            background_slots=config.background,
+            queued=config.queue,
+            queued_of_agent=config.queue_per_agent,
+            suspended=config.suspended,
+            suspended_of_harness=config.suspended_per_harness,
+            suspended_bytes=config.suspended_memory,
+        )
+    )
