@@ -169,10 +169,12 @@ static void occur(const berm_occurrence *it, berm_out *out)
 
 BERM_ON_WAKE
 {
-    if (!berm_recurring_run(wake, occur, out))
-        berm_printf(out, "%s|%s|%s|%lld|%lld|%lld|%d", wake->id.ptr, wake->key.ptr, wake->payload.ptr,
-                    (long long)wake->scheduled_at_ms, (long long)wake->now_ms, (long long)wake->attempt,
-                    wake->late);
+    if (berm_recurring_run(wake, occur, out))
+        return;
+    berm_printf(out, "%s|%s|", wake->id.ptr, wake->key.ptr);
+    berm_put_lossy(out, wake->payload);
+    berm_printf(out, "|%lld|%lld|%lld|%d", (long long)wake->scheduled_at_ms, (long long)wake->now_ms,
+                (long long)wake->attempt, wake->late);
 }
 
 BERM_ON_NOTIFY

@@ -6,6 +6,7 @@
 
 #define RETRY_MOST_S 3600
 #define PAYLOAD_MOST 65536
+#define LATEST_MS INT64_C(253000000000000) /* in the year 9987 */
 
 /* What travels from wake to wake. */
 typedef struct state {
@@ -17,6 +18,11 @@ typedef struct state {
 /* The recurrence whose body runs: what the body stops or starts anew is not to be scheduled behind its back. */
 static berm_str running;
 static bool taken_over;
+
+static bool are_seconds(int64_t value)
+{
+    return value >= 0 && value <= INT64_C(366) * 86400;
+}
 
 /* ---- state in JSON ---- */
 
@@ -77,7 +83,8 @@ static bool unpack(const berm_wake *wake, state *s)
     r->retry_most_s = wrap_number(object, "retry_most_s");
     s->due_ms = wrap_number(object, "due_ms");
     s->failures = wrap_number(object, "failures");
-    return true;
+    return s->due_ms >= 0 && s->due_ms <= LATEST_MS && are_seconds(r->grace_s) && are_seconds(r->retry_s) &&
+           are_seconds(r->retry_most_s) && s->failures >= 0 && s->failures <= INT32_MAX;
 }
 
 /* ---- instants ---- */
@@ -122,7 +129,7 @@ static void note_taken_over(berm_str key)
 
 static void check_seconds(const char *name, int64_t value)
 {
-    if (value < 0 || value > INT64_C(366) * 86400)
+    if (!are_seconds(value))
         berm_fail("expected `%s` of 0 seconds to 366 days, got %lld", name, (long long)value);
 }
 
