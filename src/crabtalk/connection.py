@@ -272,24 +272,27 @@ class Connection(Generic[R]):
 
     def _serve_request(self, field: str, request: Request, size_bytes: int) -> None:
         """Answer a request, or start what will."""
-        job = Job(field, request.request_id)
+        held_bytes = 0
+        reply: pb.ServerMessage | Awaitable[pb.ServerMessage] | Job
         try:
-            self._jobs.check(job.request_id, always=field in _ALWAYS)
+            self._jobs.check(request.request_id, always=field in _ALWAYS)
             if size_bytes > Budget.SMALL_BYTES:
-                self._hold_request(job, size_bytes)
+                held_bytes = self._hold_request(size_bytes)
             handler = self._table.handlers.get(field)
-            reply: Awaitable[pb.ServerMessage | None] | pb.ServerMessage
-            reply = handler(self._runtime, request) if handler is not None else self._special(job, request)
+            reply = handler(self._runtime, request) if handler is not None else self._special(field, request)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is its request's
             reply = error_reply(_as_request_error(error, field))
         if isinstance(reply, pb.ServerMessage):
-            self._budget.give_back(job.held_bytes)
-            self._writer.put(reply, job.request_id)
-        else:
-            self._jobs.add(job)
-            self._nursery.start_soon(self._run, job, reply)
+            self._writer.put(reply, request.request_id)
+            if held_bytes:
+                self._budget.give_back(held_bytes)
+            return
+        job = reply if isinstance(reply, Job) else Job(field, request.request_id, reply)
+        job.held_bytes = held_bytes
+        self._jobs.add(job)
+        self._nursery.start_soon(self._run, job)
 
-    def _hold_request(self, job: Job, size_bytes: int) -> None:
+    def _hold_request(self, size_bytes: int) -> int:
         """Take from the budget what a large request needs while it is served.
 
         Raises:
@@ -297,31 +300,33 @@ class Connection(Generic[R]):
         """
         if not self._budget.take(size_bytes):
             raise Busy("too many large requests are being served at the moment")
-        job.held_bytes = size_bytes
+        return size_bytes
 
-    def _special(self, job: Job, request: Request) -> pb.ServerMessage | Awaitable[None]:
-        """Answer what is about the connection itself, or start a stream.
+    def _special(self, field: str, request: Request) -> pb.ServerMessage | Job:
+        """Answer what is about the connection itself, or open a stream.
 
         Raises:
             NotBuilt: if this daemon does not serve it.
         """
-        stream = self._table.streams.get(job.field)
+        stream = self._table.streams.get(field)
         if stream is not None:
-            job.subscription = job.field not in TURNS
-            return stream(self._runtime, request, _Sender(job, self._writer, self._limits.write_deadline_s))
-        if job.field == "cancel":
+            job = Job(field, request.request_id, subscription=field not in TURNS)
+            sender = _Sender(job, self._writer, self._limits.write_deadline_s)
+            job.work = stream(self._runtime, request, sender)
+            return job
+        if field == "cancel":
             # What has ended already is what the client wanted, too.
             self._jobs.cancel(request.body.request_id, Cancelled("cancelled by the client"))
-        elif job.field != "auth":
-            raise NotBuilt(f"`{job.field}` is not built yet")
+        elif field != "auth":
+            raise NotBuilt(f"`{field}` is not built yet")
         return pb.ServerMessage(pong=pb.Pong())
 
-    async def _run(self, job: Job, work: Awaitable[pb.ServerMessage | None]) -> None:
+    async def _run(self, job: Job) -> None:
         """See a request to its end, answer it, and serve those that waited for it."""
         reply: pb.ServerMessage | None = None
         try:
             with job.scope:
-                reply = await work
+                reply = await job.work if job.work is not None else None
                 if reply is None and job.subscription:
                     reply = pb.ServerMessage(pong=pb.Pong())
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is its request's

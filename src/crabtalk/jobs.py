@@ -4,6 +4,7 @@ State only: nothing here runs, sends or waits.
 """
 
 from collections import deque
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ import trio
 
 from crabtalk.dispatch import CANCELLABLE
 from crabtalk.errors import Busy, Conflict, RequestError
+from crabtalk.wire.pb import crabtalk_pb2 as pb
 
 
 @dataclass(slots=True, eq=False)
@@ -19,6 +21,7 @@ class Job:
 
     field: str
     request_id: int | None
+    work: Awaitable[pb.ServerMessage | None] | None = None  # a stream's is set when it has been opened
     subscription: bool = False
     held_bytes: int = 0  # of the server's budget
     lost: int = 0  # events that there was no room for

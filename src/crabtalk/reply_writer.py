@@ -89,7 +89,8 @@ class ReplyWriter:
         self._tell_progress()
 
     def _tell_progress(self) -> None:
-        self._progress.unpark_all()
+        if self._progress:
+            self._progress.unpark_all()
         if self._was_full and self._outbox.low:
             self._was_full = False
             self._on_room()
