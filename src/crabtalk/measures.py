@@ -27,12 +27,16 @@ def measure(runtime: "Runtime") -> None:
 
 
 def _executor(runtime: "Runtime") -> Mapping[str, float]:
-    queue = runtime.executor.statistics().queue
+    counted = runtime.executor.statistics()
+    queue = counted.queue
     return {
         "queue_depth": queue.queued,
         "running": queue.running,
         "suspended": queue.suspended,
         "suspended_bytes": queue.suspended_bytes,
+        "computing": counted.computing,
+        "waiting_to_compute": counted.waiting_to_compute,
+        "blocking": counted.blocking,
     }
 
 
@@ -57,9 +61,15 @@ def _wakes(runtime: "Runtime") -> Mapping[str, float]:
         "wakes_stored": runtime.wakes.statistics().stored,
         "wakes_running": loop.running,
         "wakes_spilled": loop.spilled,
+        "wakes_blocked": loop.blocked,
     }
 
 
 def _wake_counts(runtime: "Runtime") -> Mapping[str, float]:
     loop = runtime.loop.statistics()
-    return {"wakes_late": loop.late, "wakes_missed": loop.missed}
+    return {
+        "wakes_started": loop.started,
+        "wakes_late": loop.late,
+        "wakes_missed": loop.missed,
+        "clock_steps": loop.clock_steps,
+    }

@@ -42,7 +42,6 @@ from crabtalk.store.interfaces.keyvalue import StoredKeyValue, forget_agent
 from crabtalk.store.interfaces.skills import Skills
 from crabtalk.store.opening import open_store
 from crabtalk.tools import Outcome
-from crabtalk.turns import Threads, Turns
 from crabtalk.work import ExecutorLimits, Work
 from crabtalk.work_queue import QueueLimits
 
@@ -160,7 +159,7 @@ def _assemble(config: Config, home: Home, clock: Clock, logs: Logs, store: Engin
         topics=lambda patterns: topics(bus, patterns),
     )
     agents = AgentService(store, images, services, clock)
-    tools = ImageTools(images, agents, services, threads=_threads(config.executor))
+    tools = ImageTools(images, agents)
 
     def listener(work: Work, row: AuditRow, outcome: Outcome) -> None:
         count_outcomes(metrics, row)
@@ -187,7 +186,7 @@ def _assemble(config: Config, home: Home, clock: Clock, logs: Logs, store: Engin
         tools=tools,
         executor=executor,
         wakes=wakes,
-        loop=WakeLoop(wakes, bus, executor, clock, boot_number=boot.number, pace=pace),
+        loop=WakeLoop(wakes, bus, executor, agents, store, clock, boot_number=boot.number, pace=pace),
         bus=bus,
     )
     _connect(runtime)
@@ -234,12 +233,9 @@ async def _load(runtime: Runtime) -> None:
     await runtime.bus.load()
 
 
-def _threads(config: ExecutorConfig) -> Threads:
-    return Threads(computing=Turns(config.workers)) if config.workers else Threads()
-
-
 def _limits(config: ExecutorConfig) -> ExecutorLimits:
     return ExecutorLimits(
+        workers=config.workers,
         queue=QueueLimits(
             slots=config.concurrency,
             slots_of_agent=config.concurrency_per_agent,
@@ -249,5 +245,5 @@ def _limits(config: ExecutorConfig) -> ExecutorLimits:
             suspended=config.suspended,
             suspended_of_harness=config.suspended_per_harness,
             suspended_bytes=config.suspended_memory,
-        )
+        ),
     )
