@@ -17,7 +17,7 @@ MAX_DEPTH: Final = 8
 MAX_INVOCATIONS: Final = 256
 FUEL: Final = 100_000_000_000  # five invocations that use all that one may by default
 WALL_S: Final = 3600.0
-_LEAST_S: Final = 1e-9  # berm has no chain without any time; this one is over when it is asked
+_LEAST_S: Final = 1e-9
 _KEPT: Final = 10_000  # chains remembered for stored wakes and events; picked, not measured
 
 
@@ -45,16 +45,7 @@ class Chain:
         self.parent = parent
         self.started_ms = started_ms  # Unix ms
         self.recorded = False  # whether the store may have a record of it
-        self.berm = berm.Chain(
-            max_depth=MAX_DEPTH,
-            invocations=max(1, invocations),
-            fuel=max(1, fuel),
-            deadline=max(_LEAST_S, wall_s),
-        )
-        if invocations < 1:
-            self.berm.admit(0)
-        if fuel < 1:
-            self.berm.charge(1)
+        self.berm = berm.Chain(max_depth=MAX_DEPTH, invocations=invocations, fuel=fuel, deadline=wall_s)
 
     def __repr__(self) -> str:
         return f"<Chain {self.id}, {self.berm.invocations_left} invocations left>"
@@ -101,14 +92,19 @@ class Chain:
         """Make the chain that a record tells of, with what it had left and the rest of its hour."""
         # A wall clock that was set back must not make an hour longer than an hour.
         age_s = max(0, now_ms - record.started_ms) / 1000
+        # berm has no chain without anything left: one that has nothing is made with the least, and spends it.
         chain = cls(
             record.id,
             started_ms=record.started_ms,
             parent=record.parent,
-            invocations=record.invocations_left,
-            fuel=record.fuel_left,
-            wall_s=WALL_S - age_s,
+            invocations=max(1, record.invocations_left),
+            fuel=max(1, record.fuel_left),
+            wall_s=max(_LEAST_S, WALL_S - age_s),
         )
+        if record.invocations_left < 1:
+            chain.berm.admit(0)
+        if record.fuel_left < 1:
+            chain.berm.charge(1)
         chain.recorded = True
         return chain
 

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import trio
 
 from crabtalk import accounting
-from crabtalk.chains import Chain, Chains
+from crabtalk.chains import MAX_INVOCATIONS, Chain, Chains
 from crabtalk.clock import Clock
 from crabtalk.declarations import Bounds
 from crabtalk.errors import (
@@ -108,7 +108,7 @@ class Executor:
         if run.state is not State.RUNNING:
             return self._drive(self._registered(run))
         try:
-            began = self._begin(run)
+            began = self._begin(run, run.started_s)
         except RequestError as error:
             self._release(run)
             self._note_refusal(work, error)
@@ -215,7 +215,6 @@ class Executor:
         invocation_id = new_id()
         now_ms, now_s = self._clock.now_ms(), self._clock.monotonic()
         chain, depth = self._chain_of(work, invocation_id, now_ms)
-        chain.admit(depth)
         run = Run(work, id=invocation_id, bounds=bounds, call=call, chain=chain, depth=depth, place=self)
         run.started_ms, run.started_s = now_ms, now_s
         if work.deadline_s is not None:
@@ -231,26 +230,33 @@ class Executor:
         raise NotFound(f"agent `{work.agent.name}` has no harness `{work.harness[:80]}`")
 
     def _chain_of(self, work: Work, invocation_id: str, now_ms: int) -> tuple[Chain, int]:
-        """Return the chain and the depth on it; a new chain has the id of its first invocation."""
+        """Count the invocation on its chain; a new chain has the id of its first invocation.
+
+        Raises:
+            ChainSpent: if the chain admits no more.
+        """
         chain = work.chain
         if chain is None:
-            return Chain(invocation_id, started_ms=now_ms, parent=work.parent_chain), work.depth
+            rest = MAX_INVOCATIONS - 1
+            return Chain(invocation_id, started_ms=now_ms, parent=work.parent_chain, invocations=rest), 0
         if isinstance(chain, ChainRecord):
-            return self._chains.restore(chain, now_ms), chain.depth
+            restored = self._chains.restore(chain, now_ms)
+            restored.admit(chain.depth)
+            return restored, chain.depth
+        chain.admit(work.depth)
         return chain, work.depth
 
-    def _begin(self, run: Run) -> Outcome | Awaitable[Outcome]:
+    def _begin(self, run: Run, now_s: float) -> Outcome | Awaitable[Outcome]:
         """Call the guest.
 
         Raises:
             RequestError: if the provider does not run it.
         """
         work = run.work
-        now_s = self._clock.monotonic()
         run.deadline = min(run.deadline, now_s + run.bounds.deadline_s)
         if work.chain is not None:
             run.deadline = min(run.deadline, now_s + run.chain.wall_left_s)
-        run.started_ms, run.started_s, run.began = self._clock.now_ms(), now_s, True
+        run.began = True
         self._started += 1
         context = Context(
             run.id,
@@ -300,7 +306,8 @@ class Executor:
         with run.scope:
             if began is None:
                 await self._turn_of(run)
-                began = self._begin(run)
+                run.started_ms, run.started_s = self._clock.now_ms(), self._clock.monotonic()
+                began = self._begin(run, run.started_s)
             run.scope.deadline = run.deadline + GRACE_S
             if isinstance(began, _OUTCOMES):
                 return began

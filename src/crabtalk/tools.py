@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from crabtalk.chains import Chain
@@ -60,9 +60,8 @@ class Gate(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """Who is called, for whom, within what."""
+class Context(NamedTuple):
+    """Who is called, for whom, within what. A tuple, as one is made for every call."""
 
     invocation_id: str  # a ULID; the audit row has it
     agent: "AgentRecord"

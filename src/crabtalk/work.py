@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from crabtalk.chains import Chain
 from crabtalk.store.engine import Write
@@ -20,9 +20,8 @@ ON_NOTIFY: Final = "on_notify"
 Finish = Callable[[Outcome, AuditRow], Sequence[Write] | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """One invocation that is asked for."""
+class Work(NamedTuple):
+    """One invocation that is asked for; made by keywords. A tuple, as one is made for every call."""
 
     trigger: Trigger
     agent: AgentRecord
