@@ -1,0 +1,70 @@
+"""What commands say when no daemon answers, and that two daemons do not share a home."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from berm.cli.exits import DONE, HOST_ERROR
+from crabtalk.cli import main
+
+ASKING = [
+    ["ps"],
+    ["call", "me", "os", "read"],
+    ["agent", "ls"],
+    ["harness", "ls"],
+    ["wake", "ls"],
+    ["event", "ls"],
+    ["event", "publish", "a:b"],
+    ["audit"],
+    ["logs"],
+]
+
+
+@pytest.mark.parametrize("command", ASKING, ids=" ".join)
+def test_a_command_that_needs_one_is_one_sentence(command, home, capfd):
+    assert main(command) == HOST_ERROR
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("crabtalk: ")
+    assert str(home) in line
+    assert "crabtalk up" in line
+
+
+def test_status_says_so_and_exits_with_1(home, capfd):
+    assert main(["status"]) == HOST_ERROR
+    assert capfd.readouterr().out == f"daemon\tnot running\nhome\t{home}\n"
+    assert main(["status", "--json"]) == HOST_ERROR
+    assert json.loads(capfd.readouterr().out) == {"running": False, "home": str(home)}
+
+
+def test_version_is_shown_anyway(capfd):
+    from importlib.metadata import version
+
+    assert main(["version"]) == DONE
+    printed = capfd.readouterr()
+    assert printed.out == f"command\t{version('crabtalk')}\ndaemon\tnot running\n"
+    assert len(printed.err.splitlines()) == 1
+
+
+def test_a_home_that_is_in_use_is_refused(daemon):
+    done = subprocess.run(
+        [sys.executable, "-m", "crabtalk", "up", "--home", str(daemon.home)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == HOST_ERROR
+    assert (
+        done.stderr.splitlines()[-1] == f"crabtalk: {daemon.home} is in use by process {daemon.process.pid}"
+    )
+
+
+def test_a_configuration_with_mistakes_is_refused(home, capfd):
+    home.mkdir()
+    (home / "config.toml").write_text("tpc = true\nlog = 3\n")
+    assert main(["up"]) == HOST_ERROR
+    assert len(capfd.readouterr().err.splitlines()) == 2
