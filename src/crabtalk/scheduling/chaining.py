@@ -1,6 +1,6 @@
 """Which chain a wake or an event runs on: the one it came from, or a new one that remembers it."""
 
-from crabtalk.chains import MAX_DEPTH, Chain, ChainSpent
+from crabtalk.chains import Chain, ChainSpent
 from crabtalk.store.interfaces.wakes import ChainRecord, WakeRecord
 
 NEW_CHAIN_MS = 60_000  # a wake this far ahead starts a chain of its own
@@ -12,10 +12,8 @@ def inherited(chain: Chain, depth: int) -> ChainRecord:
     Raises:
         ChainSpent: if it could not be started now, so that whoever asks hears of it.
     """
-    if depth >= MAX_DEPTH:
-        raise ChainSpent(f"chain {chain.id}: depth {depth + 1} is beyond the chain's {MAX_DEPTH}")
-    if chain.budget.invocations_left < 1:
-        raise ChainSpent(f"chain {chain.id}: the chain has started all the invocations that it may")
+    if why := chain.refusal(depth + 1):
+        raise ChainSpent(f"chain {chain.id}: {why}")
     return chain.record(depth + 1)
 
 

@@ -1,7 +1,7 @@
 """The task that wakes harnesses: one waiter sleeps until something is due, and a task runs each wake.
 
 The sleep is bounded, since the wall clock may be set, or go on while the machine sleeps: at each step it is
-read again, and what is due is due. What starts when is `Backlog`'s to say; this claims, hands to the executor,
+read again, and what is due is due. What starts when is for `Backlog` to say; this claims, hands to executor,
 and sees that each occurrence leaves one row: it ran, failed, or was missed. Without wakes it does nothing.
 """
 
@@ -73,7 +73,7 @@ class LoopStatistics:
 class WakeLoop:
     """Runs what is due; used from trio's thread only."""
 
-    def __init__(  # noqa: PLR0913 - the parts that it joins
+    def __init__(
         self,
         wakes: WakeService,
         events: Emitter,

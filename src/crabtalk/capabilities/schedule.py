@@ -1,0 +1,73 @@
+"""The capability over a harness's own wakes: `crabtalk.wake.schedule`, `.cancel`, `.list`.
+
+Whose wakes they are is the caller's agent and declaration; how many may be pending is the declaration's
+argument. The rest is `WakeService`'s.
+"""
+
+from berm import Capability, capability
+from crabtalk.capabilities._caller import Call, caller_of, explained
+from crabtalk.scheduling.wakes import WakeService
+
+
+def schedule(
+        self,
+        agent_id: str,
+        harness: str,
+        at_ms: int,
+        payload: bytes = b"",
+        key: str | None = None,
+        *,
+        chain: Chain | None = None,
+        depth: int = 0,
+        limit: int | None = None,
+    ) -> WakeRecord:
+        """Store a wake."""
+
+    async def cancel(self, wake_id: str, owner: Owner | None = None) -> bool:
+        """Remove a pending one."""
+
+    def wakes_of(self, agent_id: str, harness: str | None = None, limit: int = 1000) -> list[WakeRecord]:
+        """Return those of a harness."""
+
+
+def schedule(wakes: WakeService, limit: int) -> tuple[Capability, ...]:
+    """Grant up to `limit` pending wakes.
+
+    Raises:
+        ValueError: if it is less than one.
+    """
+    if limit < 1:
+        raise ValueError(f"schedule: expected how many wakes may be pending, got {limit}")
+
+    @capability("crabtalk.wake.schedule")
+    async def schedule_wake(call: Call, at_ms: int, payload: bytes, key: str) -> str:
+        who = caller_of(call)
+        with explained():
+            record = await wakes.schedule(
+                who.agent.id,
+                who.harness,
+                at_ms,
+                payload,
+                key or None,
+                chain=who.chain,
+                depth=who.depth,
+                limit=limit,
+            )
+        return record.id
+
+    @capability("crabtalk.wake.cancel")
+    async def cancel_wake(call: Call, wake_id: str) -> int:
+        who = caller_of(call)
+        with explained():
+            return int(await wakes.cancel(wake_id, (who.agent.id, who.harness)))
+
+    @capability("crabtalk.wake.list")
+    def list_wakes(call: Call) -> list[dict[str, object]]:
+        who = caller_of(call)
+        with explained():
+            found = wakes.wakes_of(who.agent.id, who.harness)
+        return [
+            {"id": one.id, "key": one.key or "", "at_ms": one.at_ms} for one in found if one.state == "pending"
+        ]
+
+    return (schedule_wake, cancel_wake, list_wakes)

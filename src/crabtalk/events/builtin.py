@@ -1,0 +1,49 @@
+"""The events that the daemon publishes itself: ids and outcomes, no content. Values in, values out."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from crabtalk.chains import FUEL, MAX_INVOCATIONS, Chain
+from crabtalk.store.interfaces.audit import AuditRow
+from crabtalk.store.interfaces.wakes import ChainRecord
+from crabtalk.tools import Trapped
+from crabtalk.work import Work
+
+TRAP: Final = "harness:trap"
+
+
+def as_payload(values: Mapping[str, object]) -> str:
+    """Return the payload of an event of the daemon's own."""
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+
+
+def trap_event(row: AuditRow, outcome: Trapped) -> dict[str, object]:
+    """Return what subscribers hear of an invocation that trapped."""
+    return {
+        "invocation": row.id,
+        "trigger": row.trigger,
+        "agent": row.agent_id,
+        "agent_name": row.agent_name,
+        "harness": row.harness,
+        "tool": row.tool,
+        "kind": outcome.kind,
+        "chain": row.chain,
+    }
+
+
+def chain_after(work: Work, row: AuditRow) -> ChainRecord:
+    """Return the chain of what an invocation sets off by how it ended, one deeper than itself."""
+    if isinstance(work.chain, Chain):
+        return work.chain.record(row.depth + 1)
+    if isinstance(work.chain, ChainRecord):
+        return replace(work.chain, depth=row.depth + 1)
+    return ChainRecord(
+        id=row.chain,
+        depth=row.depth + 1,
+        started_ms=row.started_ms,
+        invocations_left=MAX_INVOCATIONS - 1,
+        fuel_left=max(0, FUEL - row.instructions),
+        parent=row.parent_chain,
+    )
