@@ -9,27 +9,6 @@ from crabtalk.capabilities._caller import Call, caller_of, explained
 from crabtalk.scheduling.wakes import WakeService
 
 
-def schedule(
-        self,
-        agent_id: str,
-        harness: str,
-        at_ms: int,
-        payload: bytes = b"",
-        key: str | None = None,
-        *,
-        chain: Chain | None = None,
-        depth: int = 0,
-        limit: int | None = None,
-    ) -> WakeRecord:
-        """Store a wake."""
-
-    async def cancel(self, wake_id: str, owner: Owner | None = None) -> bool:
-        """Remove a pending one."""
-
-    def wakes_of(self, agent_id: str, harness: str | None = None, limit: int = 1000) -> list[WakeRecord]:
-        """Return those of a harness."""
-
-
 def schedule(wakes: WakeService, limit: int) -> tuple[Capability, ...]:
     """Grant up to `limit` pending wakes.
 
@@ -66,8 +45,7 @@ def schedule(wakes: WakeService, limit: int) -> tuple[Capability, ...]:
         who = caller_of(call)
         with explained():
             found = wakes.wakes_of(who.agent.id, who.harness)
-        return [
-            {"id": one.id, "key": one.key or "", "at_ms": one.at_ms} for one in found if one.state == "pending"
-        ]
+        pending = (one for one in found if one.state == "pending")
+        return [{"id": one.id, "key": one.key or "", "at_ms": one.at_ms} for one in pending]
 
     return (schedule_wake, cancel_wake, list_wakes)
