@@ -116,11 +116,8 @@ def as_text(line: LogLine, *, journal: bool = False) -> str:
 
 def as_json(line: LogLine) -> str:
     """Return a line for programs."""
-    record: dict[str, object] = {"time_ms": line.time_ms, "level": line.level, "logger": line.logger}
-    record |= {
-        "text": line.text,
-        **{name: value for name, value in line.fields.items() if name not in record},
-    }
+    known = {"time_ms": line.time_ms, "level": line.level, "logger": line.logger, "text": line.text}
+    record: dict[str, object] = {**line.fields, **known}
     if line.trace:
         record["trace"] = list(line.trace)
     return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
