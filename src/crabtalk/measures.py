@@ -23,6 +23,8 @@ def measure(runtime: "Runtime") -> None:
     metrics.gauges(lambda: _images(runtime), "linked images and memory for guests")
     metrics.gauges(lambda: _wakes(runtime), "wakes")
     metrics.counters(lambda: _wake_counts(runtime), "wakes")
+    metrics.gauges(lambda: _bus(runtime), "events")
+    metrics.counters(lambda: _bus_counts(runtime), "events")
     metrics.gauges(lambda: {"agents": len(runtime.agents.all())}, "declared agents")
 
 
@@ -72,4 +74,20 @@ def _wake_counts(runtime: "Runtime") -> Mapping[str, float]:
         "wakes_late": loop.late,
         "wakes_missed": loop.missed,
         "clock_steps": loop.clock_steps,
+    }
+
+
+def _bus(runtime: "Runtime") -> Mapping[str, float]:
+    counted = runtime.bus.statistics()
+    return {"subscriptions": counted.subscriptions, "events_waiting": counted.waiting}
+
+
+def _bus_counts(runtime: "Runtime") -> Mapping[str, float]:
+    counted = runtime.bus.statistics()
+    return {
+        "events_published": counted.published,
+        "events_delivered": counted.delivered,
+        "events_missed": counted.missed,
+        "events_lost": counted.lost,
+        "events_dropped": counted.dropped,
     }

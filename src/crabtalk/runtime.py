@@ -115,7 +115,7 @@ async def open_runtime(
             async with runtime.executor.open(), trio.open_nursery() as nursery:
                 await nursery.start(runtime.bus.serve)
                 await nursery.start(runtime.loop.serve)
-                await runtime.bus.emit("daemon:started", {"boot": boot.number, "version": runtime.version})
+                runtime.bus.emit("daemon:started", {"boot": boot.number, "version": runtime.version})
                 yield runtime
                 runtime.stop_starting()
                 await runtime.executor.shutdown(0.0)
@@ -167,7 +167,7 @@ def _assemble(config: Config, home: Home, clock: Clock, logs: Logs, store: Engin
 
     executor = Executor(store, clock, _limits(config.executor), [tools], agents.bounds, listener)
     wakes = WakeService(store, clock, agents, boot_id=boot.id)
-    bus = Bus(store, clock, agents, executor, boot_id=boot.id)
+    bus = Bus(store, clock, agents, executor)
     pace = Pace(workers=config.wakes.concurrency)
     runtime = Runtime(
         home=home,
@@ -206,13 +206,14 @@ def _connect(runtime: Runtime) -> None:
 
 
 class _Rechecking:
-    """Tries wakes again whose harness could not be run, when its agent has changed."""
+    """Tries wakes and events again whose harness could not be run, when its agent has changed."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
     async def on_declare(self, agent: AgentRecord) -> None:
         self._runtime.loop.recheck(agent.id)
+        self._runtime.bus.recheck(agent.id)
 
     async def on_forget(self, agent: AgentRecord) -> None:
         """Leave it: its wakes went with it."""

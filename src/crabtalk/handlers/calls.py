@@ -41,8 +41,13 @@ async def list_invocations(runtime: Runtime, request: Request) -> pb.ServerMessa
     if limit > MAX_LISTED:
         raise BadRequest(f"limit: expected at most {MAX_LISTED}, got {limit}")
     agent_id, _, harness = body.harness.rpartition("/")
+
+    def read() -> list[AuditRow]:
+        runtime.store.flush()  # a call that has been answered has its row here
+        return runtime.audit.since(body.since_ms, limit, harness, agent_id)
+
     # A harness that ran long ago is looked for among all rows, so not on the loop.
-    rows = await trio.to_thread.run_sync(runtime.audit.since, body.since_ms, limit, harness, agent_id)
+    rows = await trio.to_thread.run_sync(read)
     return pb.ServerMessage(invocation_list=pb.InvocationList(invocations=map(_invocation, rows)))
 
 

@@ -5,17 +5,14 @@ from typing import Final
 
 from crabtalk.dispatch import Handler, Request, Send, StreamHandler
 from crabtalk.errors import BadRequest, Busy, NotBuilt, NotFound
-from crabtalk.events.bus import CLIENT
 from crabtalk.runtime import Runtime
 from crabtalk.store.interfaces.subscriptions import SubscriptionRecord
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 
-_EVERYTHING: Final = "*"
-
 
 async def publish_event(runtime: Runtime, request: Request) -> pb.ServerMessage:
     """Publish; the reply says that every delivery is stored."""
-    await runtime.bus.publish(request.body.source, request.body.payload, by=CLIENT)
+    await runtime.bus.publish(request.body.source, request.body.payload)
     return pb.ServerMessage(pong=pb.Pong())
 
 
@@ -51,7 +48,7 @@ def list_subscriptions(runtime: Runtime, _request: Request) -> pb.ServerMessage:
 
 async def tail_events(runtime: Runtime, request: Request, send: Send) -> None:
     """Send every event of a source or pattern from now on; of any, if none is named."""
-    with runtime.bus.tail(request.body.source or _EVERYTHING) as tail:
+    with runtime.bus.tail(request.body.source) as tail:
         async for event in tail:
             if tail.lost:
                 raise Busy(f"{tail.lost} events were lost: they were not read in time")
