@@ -8,7 +8,7 @@
 #   make asan-test   the same on an address and undefined-behaviour sanitizer build
 #   make coverage    which lines the marked core of the suite reaches
 #   make soak        the long counts
-#   make proto       generates src/crabtalk/wire/pb from proto/crabtalk.proto
+#   make proto       generates from proto/: messages, the client's methods, tables of docs/protocol.md
 #   make clean       removes what was built; `make distclean` removes .venv too
 
 PYTHON ?= python3
@@ -58,6 +58,7 @@ proto: build/proto-venv/installed
 	for file in $(PROTO_OUT)/crabtalk_pb2.py*; do \
 	    { printf '# ruff: noqa\n# mypy: disable-error-code="type-arg"\n'; cat $$file; } > $$file.new && mv $$file.new $$file; \
 	done
+	$(PY) proto/generate.py
 
 .SECONDEXPANSION:
 $(IMAGES): $$(wildcard $$(@D)/*.c $$(@D)/*.h) $(shell find src/berm/sdk src/berm/build -name '*.[ch]' -o -name '*.py') | build
