@@ -100,6 +100,8 @@ class SqliteEngine(_Rows):
         self._closed = False
         if create and not read_only:
             database.create(self.path)
+        elif not self.path.exists():
+            raise StoreError(f"store `{self.path}`: is not there yet; the daemon makes it, or a restore")
         try:
             db = database.connect(self.path, writes=not read_only)
         except (sqlite3.Error, ValueError) as error:

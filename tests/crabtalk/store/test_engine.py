@@ -34,16 +34,31 @@ def test_every_column_is_its_own(engine):
 
 
 def test_keys_come_in_the_order_of_their_bytes(engine):
-    names = [bytes(pair) for n in (1, 2) for pair in itertools.product(b"\x00\x01/a\x7f\x80\xfe\xff", repeat=n)]
+    names = [
+        bytes(pair) for n in (1, 2) for pair in itertools.product(b"\x00\x01/a\x7f\x80\xfe\xff", repeat=n)
+    ]
     shuffled = random.Random(5).sample(names, len(names))
     fill(engine, *shuffled)
     assert engine.scan_keys("kv") == sorted(names)
     assert engine.scan("kv") == [(name, b"=" + name) for name in sorted(names)]
 
 
-@pytest.mark.parametrize("prefix", [b"", b"a", b"a\xff", b"\xff", b"\xff\xff", b"%", b"_", b"a/", b"\0", b"zz"])
+@pytest.mark.parametrize(
+    "prefix", [b"", b"a", b"a\xff", b"\xff", b"\xff\xff", b"%", b"_", b"a/", b"\0", b"zz"]
+)
 def test_a_prefix_is_bytes_and_no_pattern(engine, prefix):
-    names = [b"a", b"a\xff", b"a\xff\xff", b"a\xff\0", b"b", b"\xff", b"\xff\xff", b"\xff\xff\xff", b"%", b"%a"]
+    names = [
+        b"a",
+        b"a\xff",
+        b"a\xff\xff",
+        b"a\xff\0",
+        b"b",
+        b"\xff",
+        b"\xff\xff",
+        b"\xff\xff\xff",
+        b"%",
+        b"%a",
+    ]
     names += [b"_", b"a/", b"a/b", b"a0", b"\0", b"\0\0", b"\xfe", b"'; DROP TABLE kv; --"]
     fill(engine, *names)
     assert engine.scan_keys("kv", prefix) == sorted(name for name in names if name.startswith(prefix))

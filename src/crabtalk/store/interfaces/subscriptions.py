@@ -95,7 +95,7 @@ class Subscriptions:
 
     def all_deliveries(self) -> Iterator[DeliveryRecord]:
         """Walk everything that is still to be delivered, by subscription, in order."""
-        for at, raw in entries(self._engine, COLUMN, prefix("event")):
+        for at, raw in entries(self._engine, COLUMN, prefix("event"), page=100):
             yield _DELIVERY.decode(COLUMN, at, raw)
 
     def save_delivery(self, record: DeliveryRecord) -> list[Write]:

@@ -80,7 +80,7 @@ class Wakes:
 
     def all(self) -> Iterator[WakeRecord]:
         """Walk every wake, by id."""
-        for at, raw in entries(self._engine, COLUMN, prefix("id")):
+        for at, raw in entries(self._engine, COLUMN, prefix("id"), page=100):
             yield _CODEC.decode(COLUMN, at, raw)
 
     def by_owner(
@@ -124,8 +124,7 @@ class Wakes:
         """Return what removes a wake and all that leads to it."""
         return [
             delete(COLUMN, key("id", record.id)),
-            delete(COLUMN, key("due", record.at_ms, record.id)),
-            delete(COLUMN, _owner_key(record)),
+            *(delete(COLUMN, at) for at in index_keys(record)),
             *self._unkeyed(record),
         ]
 
@@ -136,8 +135,7 @@ class Wakes:
     def _indexed(self, record: WakeRecord) -> list[Write]:
         writes = [
             put(COLUMN, key("id", record.id), _CODEC.encode(record)),
-            put(COLUMN, key("due", record.at_ms, record.id), b""),
-            put(COLUMN, _owner_key(record), b""),
+            *(put(COLUMN, at, b"") for at in index_keys(record)),
         ]
         if record.key is not None:
             writes.append(put(COLUMN, _key_of(record, record.key), record.id.encode()))
@@ -155,8 +153,10 @@ class Wakes:
         return None if raw is None else raw.decode(errors="replace")
 
 
-def _owner_key(record: WakeRecord) -> bytes:
-    return key("owner", record.agent_id, record.harness, record.at_ms, record.id)
+def index_keys(record: WakeRecord) -> tuple[bytes, bytes]:
+    """Return the keys that lead to a wake for as long as it is there: by instant, by owner."""
+    due = key("due", record.at_ms, record.id)
+    return due, key("owner", record.agent_id, record.harness, record.at_ms, record.id)
 
 
 def _key_of(record: WakeRecord, wake_key: str) -> bytes:
