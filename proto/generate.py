@@ -133,7 +133,7 @@ def client_text(messages: dict[str, Message], *, is_async: bool) -> str:
     """Return the module with all methods."""
     flavour, module = ("Async", "asynchronous") if is_async else ("Sync", "sync")
     lines = [
-        "# ruff: noqa: A002, E501, FBT001, FBT002, PLR0913 - what the schema says",
+        "# ruff: noqa: A002, E501 - what the schema says",
         '"""Generated from proto/crabtalk.proto by `make proto`: a method for each request."""',
         "",
         f"from crabtalk.client.{module}_base import {flavour}Base, {flavour}Stream",

@@ -55,6 +55,4 @@ async def _open(address: Address) -> anyio.abc.ByteStream:
             return await anyio.connect_unix(address.path)
         return await anyio.connect_tcp(HOST, address.port)
     except OSError as error:
-        raise NotRunning(
-            f"no daemon answers at {address}: {(error.strerror or str(error)).lower()}"
-        ) from error
+        raise no_answer(address, error) from error

@@ -68,9 +68,7 @@ def connect_socket(address: Address, timeout_s: float | None = None) -> socket.s
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         sock.close()
-        raise NotRunning(
-            f"no daemon answers at {address}: {(error.strerror or str(error)).lower()}"
-        ) from error
+        raise no_answer(address, error) from error
     return sock
 
 

@@ -1,4 +1,4 @@
-# ruff: noqa: A002, E501, FBT001, FBT002, PLR0913 - what the schema says
+# ruff: noqa: A002, E501 - what the schema says
 """Generated from proto/crabtalk.proto by `make proto`: a method for each request."""
 
 from crabtalk.client.sync_base import SyncBase, SyncStream
