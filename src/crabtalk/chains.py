@@ -8,6 +8,7 @@ the chain that is still alive again, so that a budget is spent once, however man
 import time
 from collections import OrderedDict
 from typing import Final
+from weakref import WeakValueDictionary
 
 import berm
 from crabtalk.errors import BadRequest
@@ -113,10 +114,15 @@ class Chains:
     """The chains that records in the store tell of, so that all who restore one share its budget."""
 
     def __init__(self) -> None:
+        self._live: WeakValueDictionary[str, Chain] = WeakValueDictionary()
         self._kept: OrderedDict[str, Chain] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def note(self, chain: Chain) -> None:
+        """Find this chain for its records, as long as something runs on it."""
+        self._live[chain.id] = chain
 
     def keep(self, chain: Chain) -> None:
         """Remember a chain of which a record may be in the store; the oldest ones are forgotten."""
@@ -126,8 +132,8 @@ class Chains:
             self._kept.popitem(last=False)
 
     def restore(self, record: ChainRecord, now_ms: int) -> Chain:
-        """Return the chain of a record: the one that is remembered, else a new one with what was left."""
-        chain = self._kept.get(record.id)
+        """Return the chain of a record: the one that is known, else a new one with what was left."""
+        chain = self._live.get(record.id) or self._kept.get(record.id)
         if chain is None:
             chain = Chain.from_record(record, now_ms)
             self.keep(chain)

@@ -408,6 +408,7 @@ class Executor:
         if run.state is not State.RUNNING:
             run.woken = trio.Event()
         self._runs[run.id] = run
+        self._chains.note(run.chain)
         return run
 
     def _release(self, run: Run) -> None:

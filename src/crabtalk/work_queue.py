@@ -293,9 +293,12 @@ class WorkQueue:
         return (
             self._running < limits.slots
             and owner.agent.running < limits.slots_of_agent
-            and (ticket.interactive or self._background < limits.background_slots)
-            and not any(owner.waiting)
+            and not owner.waiting[_INTERACTIVE]
+            and (ticket.interactive or self._has_background_room(owner))
         )
+
+    def _has_background_room(self, owner: _Owner) -> bool:
+        return self._background < self._limits.background_slots and not owner.waiting[_BACKGROUND]
 
     def _run(self, ticket: Ticket, owner: _Owner) -> None:
         ticket.state = State.RUNNING
