@@ -15,7 +15,6 @@ from crabtalk.wire.pb import crabtalk_pb2 as pb
 T = TypeVar("T")
 
 _RECEIVE_BYTES: Final = 1 << 16
-_SEND_DEADLINE_S: Final = 30.0  # for a daemon that does not read
 
 
 class AsyncBase:
@@ -27,16 +26,31 @@ class AsyncBase:
         self._replies = Replies()
         self._arrived: dict[int, anyio.Event] = {}  # of those who wait, by request id
         self._outgoing: list[bytes] = []
-        self._sending = anyio.Lock()
+        self._something_to_send = anyio.Event()
 
     async def run(self) -> None:
-        """Receive until the connection ends."""
-        while self._replies.failure is None:
+        """Receive and send until the connection ends."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._send_all)
+            while self._replies.failure is None:
+                try:
+                    data = await self._stream_of_bytes.receive(_RECEIVE_BYTES)
+                except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    data = b""
+                self._wake(self._replies.feed(data))
+            tasks.cancel_scope.cancel()
+
+    async def _send_all(self) -> None:
+        """Send what there is, all of it together; in a task alone, so that no cancellation cuts a frame."""
+        while True:
+            await self._something_to_send.wait()
+            self._something_to_send = anyio.Event()
+            together = b"".join(self._outgoing)
+            self._outgoing.clear()
             try:
-                data = await self._stream_of_bytes.receive(_RECEIVE_BYTES)
-            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                data = b""
-            self._wake(self._replies.feed(data))
+                await self._stream_of_bytes.send(together)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                return  # the receiver sees the end as well, and what the daemon said before it
 
     async def aclose(self) -> None:
         """End the connection, and with it tool calls and subscriptions; may be called twice."""
@@ -54,11 +68,11 @@ class AsyncBase:
         """
         expected = self._replies.expect(message, many=False)
         try:
-            await self._send(encode_request(message))
+            self._send(message)
             while not expected.ended:
                 await self._wait(expected)
         finally:
-            await self._cancel(expected)
+            self._cancel(expected)
         if expected.failure is not None:
             raise expected.failure
         return body_of(expected.replies.popleft(), name, kind)
@@ -66,22 +80,14 @@ class AsyncBase:
     def _stream(self, message: pb.ClientMessage, name: str, kind: type[T]) -> "AsyncStream[T]":
         return AsyncStream(self, message, lambda reply: body_of(reply, name, kind))
 
-    async def _send(self, data: bytes) -> None:
-        """Send, together with what others have to send meanwhile."""
-        self._outgoing.append(data)
-        async with self._sending:
-            if not self._outgoing:
-                return  # whoever was sending took it along
-            together = b"".join(self._outgoing)
-            self._outgoing.clear()
-            # Half a frame would spoil the connection for all others.
-            with anyio.move_on_after(_SEND_DEADLINE_S, shield=True) as scope:
-                try:
-                    await self._stream_of_bytes.send(together)
-                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                    return  # `run` sees the end as well, and what the daemon said before it
-            if scope.cancelled_caught:
-                self._wake(self._replies.fail(ConnectionLost("the daemon does not read any more")))
+    def _send(self, message: pb.ClientMessage) -> None:
+        """Have a request sent.
+
+        Raises:
+            TooLarge: if it does not fit a frame.
+        """
+        self._outgoing.append(encode_request(message))
+        self._something_to_send.set()
 
     async def _wait(self, expected: Expected) -> None:
         """Return when something came for a request."""
@@ -97,7 +103,7 @@ class AsyncBase:
             if event is not None:
                 event.set()
 
-    async def _cancel(self, expected: Expected) -> None:
+    def _cancel(self, expected: Expected) -> None:
         """Stop a request that has not ended, and drop what still comes for it."""
         if expected.ended:
             return
@@ -105,8 +111,7 @@ class AsyncBase:
         if self._replies.failure is None:
             message = pb.ClientMessage(cancel=pb.CancelMsg(request_id=expected.request_id))
             self._replies.forget(self._replies.expect(message, many=False))
-            with anyio.CancelScope(shield=True):
-                await self._send(encode_request(message))
+            self._send(message)
 
 
 class AsyncStream(Generic[T]):
@@ -127,7 +132,11 @@ class AsyncStream(Generic[T]):
         """Send the request."""
         base = self._base
         self._expected = base._replies.expect(self._message, many=True)  # noqa: SLF001 - two halves of one thing
-        await base._send(encode_request(self._message))  # noqa: SLF001 - as above
+        try:
+            base._send(self._message)  # noqa: SLF001 - as above
+        except BaseException:
+            base._replies.forget(self._expected)  # noqa: SLF001 - as above
+            raise
         return self
 
     async def __aexit__(
@@ -135,7 +144,7 @@ class AsyncStream(Generic[T]):
     ) -> None:
         """Cancel the request, if it has not ended."""
         if self._expected is not None:
-            await self._base._cancel(self._expected)  # noqa: SLF001 - as above
+            self._base._cancel(self._expected)  # noqa: SLF001 - as above
 
     def __aiter__(self) -> Self:
         return self
