@@ -1,4 +1,4 @@
-"""What the file promises beyond the contract: whose it is, its format, who shares a commit, what failures do."""
+"""What the file promises beyond the contract: whose it is, its format, shared commits, failures, damage."""
 
 import errno
 import logging
