@@ -1,4 +1,4 @@
-/* Stand-ins that tests share: files, storage and a clock in memory. */
+/* Stand-ins that tests share: files and storage in memory. */
 #include "native.h"
 #include "table.h"
 
@@ -6,10 +6,6 @@
 
 static table files;
 static table storage;
-static struct {
-    int64_t unix_ms, offset_s;
-    const char *zone;
-} clock_now;
 
 /* ---- files: a directory is what the paths of files imply ---- */
 
@@ -240,31 +236,4 @@ void berm_test_storage(void)
     berm_test_stand_in("berm.set", kv_set);
     berm_test_stand_in("berm.kv.delete", kv_delete);
     berm_test_stand_in("berm.kv.keys", kv_keys);
-}
-
-/* ---- the clock ---- */
-
-static void answer_integer(berm_answer *answer, int64_t value)
-{
-    char memory[24];
-    berm_out text;
-    berm_out_fixed(&text, memory, sizeof memory);
-    berm_printf(&text, "%lld", (long long)value);
-    berm_answer_field(answer, berm_out_str(&text));
-}
-
-static void clock_answer(berm_request *request, berm_answer *answer)
-{
-    (void)request;
-    answer_integer(answer, clock_now.unix_ms);
-    answer_integer(answer, clock_now.offset_s);
-    berm_answer_field(answer, berm_str_of(clock_now.zone));
-}
-
-void berm_test_clock(int64_t unix_ms, int64_t offset_s, const char *zone)
-{
-    clock_now.unix_ms = unix_ms;
-    clock_now.offset_s = offset_s;
-    clock_now.zone = zone;
-    berm_test_stand_in("berm.clock.now", clock_answer);
 }

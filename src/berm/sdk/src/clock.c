@@ -78,3 +78,10 @@ int64_t berm_date_to_ms(const berm_date *date, int64_t offset_s)
     int64_t seconds = (days * 24 + date->hour) * 3600 + date->minute * 60 + date->second - offset_s;
     return seconds * 1000 + date->millisecond;
 }
+
+void berm_put_minute(berm_out *out, int64_t unix_ms, int64_t offset_s)
+{
+    berm_date date = berm_date_of(unix_ms, offset_s);
+    berm_printf(out, "%04lld-%02d-%02d %02d:%02d", (long long)date.year, date.month, date.day, date.hour,
+                date.minute);
+}

@@ -135,6 +135,14 @@ bool berm_parse_int(berm_str s, int64_t *value)
     return true;
 }
 
+uint64_t berm_hash(berm_str s)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < s.len; i++)
+        hash = (hash ^ (unsigned char)s.ptr[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 /* Well-formed byte sequences, Unicode 15 table 3-7: what the second byte may be, by the first. */
 static bool second_byte_fits(unsigned char first, unsigned char second)
 {

@@ -3,6 +3,7 @@
 #define BERM_CLOCK_H
 
 #include <berm/capability.h>
+#include <berm/out.h>
 
 BERM_BEGIN
 
@@ -37,6 +38,9 @@ typedef struct berm_date {
 
 berm_date berm_date_of(int64_t unix_ms, int64_t offset_s);
 int64_t berm_date_to_ms(const berm_date *date, int64_t offset_s);
+
+/* Write an instant as a date and a time to the minute: "2026-12-01 08:00". */
+void berm_put_minute(berm_out *out, int64_t unix_ms, int64_t offset_s);
 
 BERM_END
 

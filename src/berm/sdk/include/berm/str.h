@@ -73,6 +73,9 @@ bool berm_parse_int(berm_str s, int64_t *value);
 /* Read all of s as a decimal number, rounded correctly. False when it is none or too large. */
 bool berm_parse_double(berm_str s, double *value);
 
+/* FNV-1a 64 of the bytes: to tell texts apart that nobody forges. */
+uint64_t berm_hash(berm_str s);
+
 /* Decode one code point at s.ptr[at]; returns its length in bytes, or 0 where s is not UTF-8 there. */
 size_t berm_utf8_decode(berm_str s, size_t at, uint32_t *code_point);
 

@@ -73,8 +73,29 @@ berm_str berm_test_file_content(const char *path); /* the test fails when there 
 /* Storage in memory, served as berm.get, berm.set and berm.kv.*; empty at first. */
 void berm_test_storage(void);
 
-/* A clock that stands still, served as berm.clock.now. */
+/* A clock that stands still, served as berm.clock.now; and how to move it. */
 void berm_test_clock(int64_t unix_ms, int64_t offset_s, const char *zone);
+void berm_test_clock_to(int64_t unix_ms);
+
+/* A zone by its POSIX rule, "CET-1CEST,M3.5.0,M10.5.0/3", served as berm.clock.offset. When it is the zone of
+ * the clock, the clock's offset follows it. */
+void berm_test_zone(const char *name, const char *posix_rule);
+
+/* Wakes in memory, served as crabtalk.wake.*; none at first. */
+void berm_test_wakes(void);
+size_t berm_test_pending(void);                /* how many */
+int64_t berm_test_pending_at(const char *key); /* the instant of the wake with a key; -1: there is none */
+
+/* Move the clock to the earliest pending wake, or so much later, and call `on_wake` with it. The test fails
+ * when there is none. */
+berm_outcome berm_test_wake(void);
+berm_outcome berm_test_wake_late(int64_t late_ms);
+
+/* Events in memory, served as crabtalk.event.*. */
+void berm_test_events(void);
+berm_str berm_test_published(void);               /* a line "source payload" for each, in order */
+bool berm_test_subscribed(const char *source);
+berm_outcome berm_test_notify(const char *source, const char *payload); /* calls `on_notify` */
 
 /* ---- expectations: the first that does not hold ends the test ---- */
 
