@@ -1,8 +1,8 @@
 """Starts the real daemon as a process in a temporary home, for tests of any part.
 
-    with running_daemon() as daemon:
-        with daemon.client() as client:
-            client.ping()
+with running_daemon() as daemon:
+    with daemon.client() as client:
+        client.ping()
 """
 
 import contextlib
@@ -62,7 +62,9 @@ class Daemon:
                     return
             if self.process.poll() is not None:
                 self._close()
-                raise RuntimeError(f"the daemon ended with {self.process.returncode}:\n" + "\n".join(self.log))
+                raise RuntimeError(
+                    f"the daemon ended with {self.process.returncode}:\n" + "\n".join(self.log)
+                )
         self.kill()
         raise RuntimeError("the daemon did not get ready:\n" + "\n".join(self.log))
 
