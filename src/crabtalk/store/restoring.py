@@ -53,12 +53,17 @@ def _set_aside(path: Path) -> Path:
     """Give the store that is there a second name, and leave no log that a new one would take for its own."""
     names = (path.with_name(f"{path.name}.before-{n}") for n in itertools.count(1))
     kept = next(name for name in names if not name.exists())
-    is_whole = _without_log(path)
+    log, kept_log = Path(f"{path}-wal"), Path(f"{kept}-wal")
     with suppress(FileNotFoundError):
-        Path(f"{path}-shm").unlink()
-    if not is_whole:
-        with suppress(FileNotFoundError):
-            Path(f"{path}-wal").rename(f"{kept}-wal")
+        os.link(log, kept_log)  # SQLite deletes it if it cannot make sense of the file
+    is_whole = True
+    try:
+        is_whole = _without_log(path)
+    finally:
+        if is_whole:
+            kept_log.unlink(missing_ok=True)
+    log.unlink(missing_ok=True)
+    Path(f"{path}-shm").unlink(missing_ok=True)
     os.link(path, kept)
     return kept
 
