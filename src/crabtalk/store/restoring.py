@@ -69,7 +69,7 @@ def _set_aside(path: Path) -> Path:
 
 
 def _without_log(path: Path) -> bool:
-    """Bring what is in the log into the file, and report whether that could be; a damaged file stays as it is.
+    """Bring what is in the log into the file, and report whether that could be; a damaged file stays.
 
     Raises:
         StoreError: if somebody has it open.

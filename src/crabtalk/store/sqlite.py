@@ -193,6 +193,9 @@ class SqliteEngine(_Rows):
         db = self._reader()
         try:
             db.execute("BEGIN")
+            db.execute(
+                "SELECT count(*) FROM sqlite_schema"
+            ).fetchone()  # the moment is that of the first read
             yield Snapshot(db, self.path)
             db.execute("ROLLBACK")
         except sqlite3.Error as error:
