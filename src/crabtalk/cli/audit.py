@@ -31,9 +31,9 @@ def run(args: argparse.Namespace) -> int:
     since_ms = _since(args.since)
     limit = min(args.limit, 2**32 - 1)
     with connected(args) as client:
-        rows = client.list_invocations(since_ms=since_ms, limit=limit, harness=args.harness).invocations
+        found = client.list_invocations(since_ms=since_ms, limit=limit, harness=args.harness).invocations
         names = Names(client)
-    rows = sorted(rows, key=lambda row: (row.started_ms, row.id))
+    rows = sorted(found, key=lambda row: (row.started_ms, row.id))
     if args.json:
         for row in rows:
             print_json(facts(row))

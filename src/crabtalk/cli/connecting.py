@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from berm.cli.exits import CommandError
+
 if TYPE_CHECKING:
     from crabtalk.client.sync import SyncClient
 
@@ -14,9 +16,14 @@ def connected(args: argparse.Namespace) -> Iterator["SyncClient"]:
     """Connect to the daemon of `args.home`.
 
     Raises:
-        CrabtalkError: no daemon answers, or it refuses; in its words.
+        CommandError: no daemon answers.
     """
+    from crabtalk.client.finding import NotRunning
     from crabtalk.client.sync import SyncClient
 
-    with SyncClient.connect(args.home) as client:
+    try:
+        client = SyncClient.connect(args.home)
+    except NotRunning as error:
+        raise CommandError(f"{error}; start it with `crabtalk up`") from error
+    with client:
         yield client

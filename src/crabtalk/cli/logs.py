@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
             return DONE
         kept: collections.deque[pb.LogLine] = collections.deque(maxlen=args.lines)
         with client.tail_logs(level=args.level) as lines:
-            while (line := lines.next_within(SILENCE_S)) is not None:
-                kept.append(line)
+            while (one := lines.next_within(SILENCE_S)) is not None:
+                kept.append(one)
     for line in kept:
         _print_line(line, names, as_json=args.json)
     return DONE

@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from berm.cli.arguments import add_json, count
@@ -59,7 +60,7 @@ def _print_title(title: str) -> None:
     print(f"\n{paint(title, BOLD, sys.stdout)}")
 
 
-def _print_running(running: "list[pb.Invocation]", names: Names) -> None:
+def _print_running(running: "Iterable[pb.Invocation]", names: Names) -> None:
     now_ms = time.time_ns() // 1_000_000
     _print_title("invocations")
     rows = [

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from berm.cli.arguments import add_json
-from berm.cli.exits import DONE
+from berm.cli.exits import DONE, CommandError
 from berm.cli.output import print_json, print_table
 from berm.cli.parsing import Parser
 from crabtalk.cli.connecting import connected
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with connected(args) as client:
             daemon = client.get_stats().version
-    except CrabtalkError as error:
+    except (CommandError, CrabtalkError) as error:
         why = str(error)
     if args.json:
         print_json({"command": here, "daemon": daemon})

@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from berm.cli.arguments import add_json, tool_arguments
@@ -90,7 +91,7 @@ def _ls(args: argparse.Namespace) -> int:
     return DONE
 
 
-def print_wakes(wakes: "list[pb.WakeInfo]", names: Names) -> None:
+def print_wakes(wakes: "Iterable[pb.WakeInfo]", names: Names) -> None:
     """Print wakes in the order of their instants."""
     rows = [
         (wake.id, show_instant(wake.at_ms), names[wake.agent], wake.harness, wake.key, wake.state)

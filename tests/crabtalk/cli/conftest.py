@@ -25,7 +25,7 @@ class Daemon:
         self.log = self.home / "daemon.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "crabtalk", "up", "--home", str(self.home)],
+                [sys.executable, "-W", "error", "-m", "crabtalk", "up", "--home", str(self.home)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -60,7 +60,7 @@ def daemon(alarm):
     daemon = Daemon()
     try:
         daemon.wait()
-        assert main(["harness", "add", str(alarm), "--home", str(daemon.home)]) == 0
+        assert main(["harness", "add", str(alarm), "--name", "alarm", "--home", str(daemon.home)]) == 0
         yield daemon
         assert daemon.stop() == 0, daemon.log.read_text()
     finally:

@@ -1,6 +1,5 @@
 """`crabtalk call`: what arrives on stdout and stderr, and with which exit code."""
 
-import base64
 import json
 
 import pytest
@@ -13,10 +12,11 @@ def test_the_result_is_on_stdout_unchanged(run, agent):
     assert run("call", agent, "alarm", "say", '{"text": "hello ü\\n\\u001b[1m"}') == (DONE, out, "")
 
 
-def test_a_result_may_be_any_bytes(run, ask, agent):
-    assert run("call", agent, "alarm", "binary") == (DONE, b"\xff\x00\x1b", "")
-    found = ask("call", agent, "alarm", "binary")
-    assert base64.b64decode(found["result_base64"]) == b"\xff\x00\x1b"
+def test_a_result_that_is_no_text_is_a_trap(run, agent):
+    status, out, err = run("call", agent, "alarm", "binary")
+    assert (status, out) == (FAILED, b"")
+    assert err.startswith("trap: ")
+    assert "UTF-8" in err
 
 
 def test_a_failure_is_on_stderr_and_exits_with_2(run, agent):
