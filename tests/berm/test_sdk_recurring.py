@@ -27,10 +27,10 @@ class Wakes:
         self.made = 0
         self.asked = []
         own = {
-            "crabtalk.wake.schedule": self.schedule,
-            "crabtalk.wake.cancel": self.cancel,
-            "crabtalk.wake.list": self.list,
-            "berm.clock.now": self.now,
+            "crabtalk.wake.schedule": "schedule",
+            "crabtalk.wake.cancel": "cancel",
+            "crabtalk.wake.list": "list",
+            "berm.clock.now": "now",
         }
         capabilities = [self.capability(name, function) for name, function in own.items()]
         _, offset = clock([ZONE])
@@ -40,7 +40,7 @@ class Wakes:
         def serve(_call, request):
             fields = unpack_fields(request)
             self.asked.append((name, fields))
-            return function(*fields)
+            return getattr(self, function)(*fields)
 
         return berm.Capability(name, serve)
 
@@ -271,7 +271,7 @@ def test_a_body_stops_its_own_recurrence(wakes):
 
 
 def test_a_body_that_starts_anew_is_not_overruled(wakes):
-    wakes.start("@daily", payload="restart", retry_s=1)
+    wakes.start("@daily", payload="restart", retry_s=60)
     outcome = wakes.fire()
     assert outcome.message == "restarted"
     assert wakes.at == [wakes.now_ms + 3_600_000]
@@ -358,6 +358,34 @@ def test_a_late_retry_is_not_skipped(wakes):
     assert wakes.fire(late_ms=DAY_MS).message == "fail"
 
 
+def test_a_wake_that_is_refused_as_too_soon_comes_a_little_later(wakes):
+    """A spent chain refuses what is due within a minute; the recurrence goes on nevertheless."""
+    first = wakes.start("@every 1m")
+    refuse_before = first + 61_000
+    accept = wakes.schedule
+
+    def schedule(at_ms, payload, key):
+        if int(at_ms) < refuse_before:
+            raise ValueError("chain is spent")
+        return accept(at_ms, payload, key)
+
+    wakes.schedule = schedule
+    assert wakes.run()["due"] == str(first)
+    assert wakes.at == [first + 120_000]
+    assert wakes.run()["due"] == str(first + 60_000)
+    assert wakes.at == [first + 180_000]
+
+
+def test_a_wake_that_is_refused_for_good_fails_the_call_before_the_body(wakes):
+    wakes.start("@daily", payload="fail")
+
+    def schedule(*_fields):
+        raise ValueError("the store is away")
+
+    wakes.schedule = schedule
+    assert wakes.fire().message == "the store is away"
+
+
 def test_a_run_costs_one_scheduling(wakes):
     wakes.start("@every 5m")
     wakes.asked.clear()
@@ -370,7 +398,15 @@ def test_a_run_costs_one_scheduling(wakes):
     [
         ({"rule": "often"}, "the rule `often` is wrong: expected a minute from 0 to 59 - at byte 0"),
         ({"rule": "@daily", "key": ""}, "a recurrence needs a key"),
-        ({"rule": "@daily", "retry_s": -1}, "expected `retry_s` of 0 seconds to 366 days, got -1"),
+        ({"rule": "@daily", "grace_s": -1}, "expected `grace_s` of 0 seconds to 366 days, got -1"),
+        (
+            {"rule": "@daily", "retry_s": 59},
+            "expected `retry_s` and `retry_most_s` of 0, or 60 seconds to 366 days, got 59 and 0",
+        ),
+        (
+            {"rule": "@every 59s"},
+            "the rule `@every 59s` is wrong: a recurrence comes once a minute at most",
+        ),
         ({"rule": "@daily", "zone": "Mars/North"}, None),
         ({"rule": "@daily", "payload": "x" * 66_000}, "the payload of a recurrence is too long: 66000 bytes"),
     ],

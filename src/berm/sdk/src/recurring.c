@@ -6,6 +6,8 @@
 
 #define RETRY_MOST_S 3600
 #define PAYLOAD_MOST 65536
+#define LEAST_S 60 /* between two runs */
+#define OWN_CHAIN_MS (2 * LEAST_S * 1000)
 #define LATEST_MS INT64_C(253000000000000) /* in the year 9987 */
 
 /* What travels from wake to wake. */
@@ -117,9 +119,15 @@ static int64_t retry_delay_ms(const berm_recurrence *r, int64_t failures)
 
 /* ---- wakes ---- */
 
-static void arm(const state *s, int64_t at_ms)
+/* Schedule the wake for a state. A wake that comes sooner than a minute belongs to the chain of calls that asks
+ * for it, and a chain ends; so where a host refuses that, a wake far enough ahead is better than none. */
+static void arm(const state *s, int64_t at_ms, int64_t now_ms)
 {
-    berm_wake_at(at_ms, pack(s), s->recurrence.key);
+    berm_str payload = pack(s);
+    berm_reply reply = berm_wake_try_at(at_ms, payload, s->recurrence.key);
+    if (reply.status != BERM_OK && at_ms < now_ms + OWN_CHAIN_MS)
+        reply = berm_wake_try_at(now_ms + OWN_CHAIN_MS, payload, s->recurrence.key);
+    berm_must(reply);
 }
 
 static void note_taken_over(berm_str key)
@@ -127,22 +135,26 @@ static void note_taken_over(berm_str key)
     taken_over = taken_over || berm_equal(key, running);
 }
 
-static void check_seconds(const char *name, int64_t value)
+static void check(const berm_recurrence *r)
 {
-    if (!are_seconds(value))
-        berm_fail("expected `%s` of 0 seconds to 366 days, got %lld", name, (long long)value);
+    berm_rule rule = berm_rule_of(r->rule);
+    if (r->key.len == 0)
+        berm_fail("a recurrence needs a key");
+    if (!berm_utf8_valid(r->payload))
+        berm_fail("the payload of a recurrence is not UTF-8");
+    if (rule.every_s && rule.every_s < LEAST_S)
+        berm_fail("the rule `%.*s` is wrong: a recurrence comes once a minute at most", BERM_ARG(r->rule));
+    if (!are_seconds(r->grace_s))
+        berm_fail("expected `grace_s` of 0 seconds to 366 days, got %lld", (long long)r->grace_s);
+    if (!are_seconds(r->retry_s) || !are_seconds(r->retry_most_s) || (r->retry_s && r->retry_s < LEAST_S))
+        berm_fail("expected `retry_s` and `retry_most_s` of 0, or 60 seconds to 366 days, got %lld and %lld",
+                  (long long)r->retry_s, (long long)r->retry_most_s);
 }
 
 int64_t berm_recurring_start(const berm_recurrence *recurrence)
 {
     state s = {*recurrence, 0, 0};
-    if (s.recurrence.key.len == 0)
-        berm_fail("a recurrence needs a key");
-    if (!berm_utf8_valid(s.recurrence.payload))
-        berm_fail("the payload of a recurrence is not UTF-8");
-    check_seconds("grace_s", s.recurrence.grace_s);
-    check_seconds("retry_s", s.recurrence.retry_s);
-    check_seconds("retry_most_s", s.recurrence.retry_most_s);
+    check(recurrence);
     if (s.recurrence.grace_s == 0)
         s.recurrence.grace_s = BERM_GRACE_S;
     if (s.recurrence.retry_most_s == 0)
@@ -151,7 +163,7 @@ int64_t berm_recurring_start(const berm_recurrence *recurrence)
     if (s.recurrence.zone.len == 0)
         s.recurrence.zone = now.zone;
     s.due_ms = rule_after(&s.recurrence, now.unix_ms, now.unix_ms);
-    arm(&s, s.due_ms);
+    arm(&s, s.due_ms, now.unix_ms);
     note_taken_over(s.recurrence.key);
     return s.due_ms;
 }
@@ -190,11 +202,12 @@ static void settle(const state *before, const state *next, const berm_wake *wake
     if (failed && r->retry_s) {
         state retry = *before;
         retry.failures++;
-        arm(&retry, wake->now_ms + retry_delay_ms(r, retry.failures));
+        int64_t now_ms = berm_clock_now().unix_ms; /* the body may have taken long */
+        arm(&retry, now_ms + retry_delay_ms(r, retry.failures), now_ms);
     } else if (!failed && before->failures) {
         state regular = *next;
         regular.failures = 0;
-        arm(&regular, regular.due_ms);
+        arm(&regular, regular.due_ms, wake->now_ms);
     }
 }
 
@@ -208,7 +221,7 @@ bool berm_recurring_run(const berm_wake *wake, void (*body)(const berm_occurrenc
     const berm_recurrence *r = &s.recurrence;
     state next = s;
     next.due_ms = next_of(&s, wake->now_ms);
-    arm(&next, next.due_ms);
+    arm(&next, next.due_ms, wake->now_ms);
     bool late = wake->now_ms - s.due_ms > r->grace_s * 1000;
     if (late && r->late == BERM_LATE_SKIP && s.failures == 0) {
         berm_printf(out, "skipped: %lld s late\n", (long long)(wake->now_ms - s.due_ms) / 1000);

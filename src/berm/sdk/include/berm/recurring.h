@@ -15,8 +15,9 @@
  *
  * Each wake schedules the next one before it runs the body, so a body that fails, traps or never ends costs one
  * occurrence and not the recurrence. All that is to be remembered travels in the wake, so no storage is needed;
- * a recurrence counts as one pending wake. It needs crabtalk.wake.*, and berm.clock.* to start and in any zone
- * but UTC.
+ * a recurrence counts as one pending wake. It needs crabtalk.wake.* and berm.clock.*.
+ *
+ * It comes once a minute at most: wakes closer than that belong to one chain of calls, which the host ends.
  */
 #ifndef BERM_RECURRING_H
 #define BERM_RECURRING_H
@@ -48,7 +49,7 @@ typedef struct berm_recurrence {
 
     /* Backing off: when a body has failed n times in a row, it is run again retry_s * 2^(n-1) later, at most
      * retry_most_s (0: an hour), in place of the occurrences until then. A success goes back to the rule.
-     * retry_s 0: a failure changes nothing. A trap changes nothing either. */
+     * retry_s 0: a failure changes nothing; else at least 60. A trap changes nothing either. */
     int64_t retry_s;
     int64_t retry_most_s;
 } berm_recurrence;
