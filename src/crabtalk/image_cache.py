@@ -16,6 +16,9 @@ import berm
 _LINK_BYTES: Final = 16 << 10  # of a link beside its program: tables, closures; picked, not measured
 _STACK_BYTES: Final = 1 << 20
 
+Identity = tuple[int, int] | None  # device and inode of a directory, None where there is none
+Places = tuple[tuple[str, Identity], ...]  # the directories that are bound, as they were then
+
 
 @dataclass(slots=True)
 class LinkedImage:
@@ -26,6 +29,7 @@ class LinkedImage:
     memory: int
     harness: berm.Harness
     program_bytes: int
+    places: Places = ()
     running: int = 0  # invocations that are on it now
 
 

@@ -20,7 +20,7 @@ import berm
 from crabtalk.clock import Clock
 from crabtalk.declarations import check_harness_name
 from crabtalk.errors import BadRequest, Conflict, CrabtalkError, NotFound, RequestError, TooLarge
-from crabtalk.image_cache import ImageCache, ImageStatistics, LinkedImage, Slot, load
+from crabtalk.image_cache import ImageCache, ImageStatistics, LinkedImage, Places, Slot, load
 from crabtalk.image_info import Difference, ImageInfo, diff, read_info
 from crabtalk.logs import guest_line
 from crabtalk.store.engine import Engine, Write
@@ -238,7 +238,10 @@ class Images:
         return info
 
     def _read_info(self, sha256: str) -> ImageInfo:
-        return read_info(self._elf(sha256))
+        info = read_info(self._elf(sha256))
+        if info.sha256 == sha256:
+            return info
+        return ImageInfo(sha256, info.size, error=f"image has sha256 {info.sha256}, expected {sha256}")
 
     def _elf(self, sha256: str) -> bytes:
         elf = self._harnesses.elf(sha256)
@@ -265,7 +268,9 @@ class Images:
         """Link this image anew the next time."""
         self._cache.discard(digest)
 
-    async def link(self, digest: str, sha256: str, memory: int, bind: Bind) -> LinkedImage:
+    async def link(
+        self, digest: str, sha256: str, memory: int, bind: Bind, places: Places = ()
+    ) -> LinkedImage:
         """Return a linked image, made by `bind` in a thread unless it is there; two callers make it once.
 
         Raises:
@@ -278,13 +283,13 @@ class Images:
             return image
         done = self._linking[digest] = trio.Event()
         try:
-            image = await self._link(digest, sha256, memory, bind)
+            image = await self._link(digest, sha256, memory, bind, places)
         finally:
             del self._linking[digest]
             done.set()
         return image
 
-    async def _link(self, digest: str, sha256: str, memory: int, bind: Bind) -> LinkedImage:
+    async def _link(self, digest: str, sha256: str, memory: int, bind: Bind, places: Places) -> LinkedImage:
         if reason := self._misfits.get((sha256, memory)):
             raise Unusable("load", reason)
         slot = self._cache.claim(memory)
@@ -293,7 +298,7 @@ class Images:
         except BaseException:
             self._cache.release(memory)
             raise
-        image = LinkedImage(digest, sha256, memory, harness, program_bytes)
+        image = LinkedImage(digest, sha256, memory, harness, program_bytes, places)
         self._cache.add(image)
         return image
 

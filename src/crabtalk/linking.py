@@ -12,12 +12,10 @@ from typing import Final
 from crabtalk.binding import Owner, Peers, Services, capabilities_of
 from crabtalk.declarations import HarnessDeclaration
 from crabtalk.identity import depends_on_session, image_digest
-from crabtalk.image_cache import LinkedImage
+from crabtalk.image_cache import Identity, LinkedImage, Places
 from crabtalk.images import Images, Unusable
 
 _KEPT: Final = 16_384  # of declarations that were looked up; picked, not measured
-
-Identity = tuple[int, int] | None  # device and inode of a directory, None where there is none
 
 
 @dataclass(slots=True)
@@ -28,7 +26,7 @@ class Ready:
     owner: Owner
     session_root: str | None
     digest: str
-    places: tuple[tuple[str, Identity], ...]  # of the directories that are bound
+    places: Places
     failure: str = ""  # why it could not be linked the last time
 
 
@@ -47,11 +45,12 @@ class Linker:
             session_root = None
         key = (agent_id, declaration.name, session_root)
         known = self._ready.get(key)
-        if known is not None and known.declaration is declaration:
-            if all(_identity(path) == found for path, found in known.places):
-                return known
-            # What is linked under this name may hold a directory that is not there any more.
-            self._images.discard(known.digest)
+        if (
+            known is not None
+            and known.declaration is declaration
+            and all(_identity(path) == found for path, found in known.places)
+        ):
+            return known
         places = tuple((path, _identity(path)) for path in _paths(declaration, session_root))
         digest = image_digest(declaration, agent_id, session_root)
         fresh = Ready(declaration, Owner(agent_id, declaration.name), session_root, digest, places)
@@ -62,8 +61,12 @@ class Linker:
         return fresh
 
     def linked(self, ready: Ready) -> LinkedImage | None:
-        """Return the image of a declaration, if it is linked."""
-        return self._images.linked(ready.digest)
+        """Return the image of a declaration, if it is linked and holds the directories that are there now."""
+        image = self._images.linked(ready.digest)
+        if image is not None and image.places != ready.places:
+            self._images.discard(ready.digest)
+            return None
+        return image
 
     async def link(self, ready: Ready) -> LinkedImage:
         """Return the image of a declaration.
@@ -72,6 +75,8 @@ class Linker:
             Unusable: if it does not load, or something cannot be bound.
         """
         declaration = ready.declaration
+        if (linked := self.linked(ready)) is not None:
+            return linked
         try:
             image = await self._images.link(
                 ready.digest,
@@ -80,6 +85,7 @@ class Linker:
                 lambda: capabilities_of(
                     declaration, ready.owner, self._services, self._peers, ready.session_root
                 ),
+                ready.places,
             )
         except Unusable as error:
             ready.failure = str(error)

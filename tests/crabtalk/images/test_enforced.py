@@ -274,11 +274,11 @@ async def test_deadline(world):
 
 
 async def test_fuel(world):
-    agent = await world.one(fuel=100_000)
+    agent = await world.one(fuel=1_000_000)
     assert (await world.call(agent, "count", b"x" * 10)).data == b"counted"
     outcome = await world.call(agent, "count", b"x" * 100)
     assert outcome.kind == "out_of_fuel"
-    assert 90_000 < outcome.instructions <= 100_000
+    assert 900_000 < outcome.instructions <= 1_000_000
 
 
 async def test_memory(world):
