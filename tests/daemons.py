@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 from crabtalk.client import SyncClient
@@ -31,42 +32,57 @@ class Daemon:
         self.environment = environment or {}
         self.process = None
         self.log = []  # lines of stderr, of every start
+        self.output = ""  # stdout, of every start that has ended
 
     def configure(self, text):
         self.home.config_file.write_text(text)
 
     def start(self):
         """Return when it says READY; raises with its log if it ends before."""
-        notifications = self.home.root / "n"
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-            notifications.unlink(missing_ok=True)
-            manager.bind(str(notifications))
-            manager.settimeout(0.05)
-            self.process = subprocess.Popen(
-                [sys.executable, "-W", "error", "-c", PROGRAM, "--home", str(self.home.root)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, **self.environment, "NOTIFY_SOCKET": str(notifications)},
-            )
-            self._reader = threading.Thread(target=self._read, args=(self.process.stderr,))
-            self._reader.start()
-            self._until_ready(manager)
+        path = self.home.root / "n"
+        path.unlink(missing_ok=True)
+        self._manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._manager.bind(str(path))
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", PROGRAM, "--home", str(self.home.root)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "NOTIFY_SOCKET": str(path), **self.environment},
+        )
+        self._reader = threading.Thread(target=self._read, args=(self.process.stderr,))
+        self._reader.start()
+        try:
+            self.notified("READY=1", START_S)
+        except BaseException:
+            self.kill()
+            raise
         return self
 
-    def _until_ready(self, manager):
-        for _ in range(int(START_S / 0.05)):
+    def notified(self, start, timeout_s=10.0):
+        """Wait for a notification that starts so, and return its lines; others before it are dropped."""
+        ends = time.monotonic() + timeout_s
+        self._manager.settimeout(0.05)
+        while time.monotonic() < ends:
             with contextlib.suppress(TimeoutError):
-                if manager.recv(4096).startswith(b"READY=1"):
-                    return
+                text = self._manager.recv(4096).decode()
+                if text.startswith(start):
+                    return text.split("\n")
             if self.process.poll() is not None:
-                self._close()
                 raise RuntimeError(
                     f"the daemon ended with {self.process.returncode}:\n" + "\n".join(self.log)
                 )
-        self.kill()
-        raise RuntimeError("the daemon did not get ready:\n" + "\n".join(self.log))
+        raise RuntimeError(f"no `{start}` from the daemon:\n" + "\n".join(self.log))
+
+    def logged(self, text, timeout_s=10.0):
+        """Wait for a line of the log that contains `text`, and return it."""
+        ends = time.monotonic() + timeout_s
+        while time.monotonic() < ends:
+            if found := [line for line in self.log if text in line]:
+                return found[0]
+            time.sleep(0.01)
+        raise RuntimeError(f"no `{text}` in the log:\n" + "\n".join(self.log))
 
     def _read(self, stream):
         for line in stream:
@@ -93,7 +109,9 @@ class Daemon:
         self._close()
 
     def _close(self):
+        self._manager.close()
         self._reader.join()
+        self.output += self.process.stdout.read()
         self.process.stdout.close()
         self.process.stderr.close()
 

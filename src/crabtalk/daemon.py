@@ -154,10 +154,10 @@ async def _serve_metrics(runtime: Runtime, server: Server[Runtime], nursery: tri
 async def _drain(runtime: Runtime, server: Server[Runtime], notifier: Notifier) -> None:
     """End in order: nobody new, nothing new, what runs has its time, the rest is interrupted."""
     drain_s = runtime.settings.config.shutdown.drain
-    notifier.stopping(drain_s + _MARGIN_S, "finishing what runs")
-    logger.info("stopping; what runs has %g s", drain_s)
     server.stop()
     runtime.stop_starting()
+    notifier.stopping(drain_s + _MARGIN_S, "finishing what runs")
+    logger.info("stopping; what runs has %g s", drain_s)
     await runtime.executor.shutdown(drain_s)
     with trio.move_on_after(_REPLIES_S):
         await server.close()

@@ -35,9 +35,18 @@ async def serve_metrics(
 ) -> None:
     """Serve `pages` by their path until cancelled; closes the listener."""
     limit = trio.CapacityLimiter(_MAX_CONNECTIONS)
-    async with listener, trio.open_nursery() as nursery:
-        task_status.started()
-        await trio.serve_listeners(partial(_serve_one, pages, limit), [listener], handler_nursery=nursery)
+    address = listener.socket.getsockname()
+    try:
+        async with listener, trio.open_nursery() as nursery:
+            task_status.started()
+            await trio.serve_listeners(partial(_serve_one, pages, limit), [listener], handler_nursery=nursery)
+    finally:
+        if isinstance(address, str):
+            _remove(Path(address))
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)  # ours: whoever holds the home's lock is the only one here
 
 
 def listen(where: str, socket_path: Path) -> trio.SocketListener:
