@@ -1,7 +1,6 @@
 """Replies of the daemon as plain values, and as JSON."""
 
 import argparse
-import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +26,8 @@ def blob(name: str, data: bytes) -> dict[str, str]:
     try:
         return {name: data.decode()}
     except UnicodeDecodeError:
+        import base64
+
         return {f"{name}_base64": base64.b64encode(data).decode("ascii")}
 
 

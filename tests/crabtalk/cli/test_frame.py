@@ -24,7 +24,7 @@ COMMANDS = [
 ]
 # Heavy, and not needed to say what a command takes.
 NOT_FOR_HELP = {"anyio", "trio", "asyncio", "google", "google.protobuf", "rvcore", "h11", "sqlite3", "socket"}
-HELP_LIMIT_S = 0.150
+LIMIT_S = 0.150
 
 
 def crabtalk(*arguments, **options):
@@ -80,16 +80,34 @@ def test_an_import_that_is_heavy_would_be_seen():
     assert "google.protobuf" in imported("version")
 
 
-def test_help_takes_less_than_150_ms():
-    """The fastest of several: this machine may be busy, and the command is what is measured."""
+def fastest(command):
+    """Return the wall time of the fastest of several runs: this machine may be busy."""
     times = []
-    for _ in range(10):
+    for _ in range(5):
         began = time.perf_counter()
-        crabtalk("--help")
+        subprocess.run(command, capture_output=True, timeout=60, check=True)
         times.append(time.perf_counter() - began)
-        if times[-1] < HELP_LIMIT_S:
-            break
-    assert min(times) < HELP_LIMIT_S
+    return min(times)
+
+
+def quick_enough(command, unavoidable):
+    """Compare with 150 ms; where the machine is too slow or busy for that, with twice what imports cost."""
+    for _ in range(3):
+        took = fastest(command)
+        if took < LIMIT_S or took < 2 * fastest([sys.executable, "-c", f"import {unavoidable}"]):
+            return True
+    return False
+
+
+def test_help_is_quick():
+    assert quick_enough([sys.executable, "-m", "crabtalk", "--help"], "argparse, typing, pathlib, contextlib")
+
+
+def test_ps_is_quick_and_imports_no_event_loop(daemon):
+    ps = ["ps", "--home", str(daemon.home)]
+    assert imported(*ps) & {"anyio", "trio", "asyncio", "rvcore", "sqlite3"} == set()
+    unavoidable = "argparse, typing, pathlib, socket, dataclasses, google.protobuf.internal.builder"
+    assert quick_enough([sys.executable, "-m", "crabtalk", *ps], unavoidable)
 
 
 @pytest.mark.parametrize(
