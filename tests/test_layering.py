@@ -40,6 +40,13 @@ ALLOWED = {
     "crabtalk.units": set(),
     "crabtalk.errors": set(),
     "crabtalk.service": {"crabtalk"},
+    "crabtalk.capabilities.schedule": {
+        "crabtalk.capabilities",
+        "crabtalk.scheduling",
+        "crabtalk.errors",
+        "berm",
+    },
+    "crabtalk.capabilities.topics": {"crabtalk.capabilities", "crabtalk.events", "crabtalk.errors", "berm"},
     # What a client needs, and nothing of the daemon.
     "crabtalk.client": {
         "crabtalk.client",

@@ -22,6 +22,7 @@ logger = logging.getLogger("berm.guest")
 Log = Callable[[Call, str], object]
 
 _DIGEST_CHARACTERS = 64
+_HINT = "make one with Capability(name, function) or @capability"
 
 
 class Harness(Linked):
@@ -76,8 +77,7 @@ def bindings(capabilities: Iterable[Capability]) -> Mapping[str, Capability]:
     numbers: dict[int, str] = {}
     for one in capabilities:
         if not isinstance(one, Capability):
-            hint = "make one with Capability(name, function) or @capability"
-            raise TypeError(f"expected a Capability, got {type(one).__name__}: {hint}")
+            raise TypeError(f"expected a Capability, got {type(one).__name__}: {_HINT}")
         for name in (one.name, *one.aliases):
             if reason := refusal_to_bind(name):
                 raise LinkError(f"capability {reason}", name=name)
