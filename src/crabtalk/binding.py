@@ -31,6 +31,7 @@ class Services:
     """What the daemon gives; `calls`, `schedule` and `topics` find their caller in `call.context`."""
 
     home: Path  # never entered by any tool
+    now_ms: Callable[[], int]  # the wall clock
     keyvalue: Callable[[Owner], "KeyValue"]
     calls: Callable[[tuple[str, ...]], Iterable[Capability]]
     schedule: Callable[[int], Iterable[Capability]]
@@ -64,7 +65,7 @@ def capabilities_of(
     Raises:
         ValueError: if an argument cannot be granted, such as a directory that is not there.
     """
-    machine = _of_machine(declaration, services.home, session_root)
+    machine = _of_machine(declaration, services, session_root)
     return (*machine, *_of_daemon(declaration, owner, services, peers))
 
 
@@ -88,8 +89,9 @@ def _argument(value: object) -> str:
 
 
 def _of_machine(
-    declaration: "HarnessDeclaration", home: Path, session_root: str | None
+    declaration: "HarnessDeclaration", services: Services, session_root: str | None
 ) -> Iterator[Capability]:
+    home = services.home
     if declaration.files is not None:
         from crabtalk.capabilities._beneath import Root
         from crabtalk.capabilities.files import files
@@ -106,7 +108,7 @@ def _of_machine(
     if declaration.zone:
         from crabtalk.capabilities.clock import clock
 
-        yield from clock(declaration.zone)
+        yield from clock(declaration.zone, services.now_ms)
 
 
 def _of_daemon(

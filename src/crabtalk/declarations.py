@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from crabtalk import declared_values as values
-from crabtalk.declared_values import Flaw, Key, Rate, RootArgument, Schema, Table, printed
+from crabtalk.declared_values import Flaw, Key, RootArgument, Schema, Table, printed
 from crabtalk.errors import BadRequest
+from crabtalk.work_queue import Rate
 
 __all__ = [
     "AgentConfig",
