@@ -153,6 +153,7 @@ def _assemble(config: Config, home: Home, clock: Clock, logs: Logs, store: Engin
     images = Images(store, clock, budget_bytes=config.images.budget)
     services = Services(
         home=home.root,
+        now_ms=clock.now_ms,
         keyvalue=lambda owner: StoredKeyValue(store, *owner),
         calls=lambda names: calls(executor, names),
         schedule=lambda limit: schedule(wakes, limit),

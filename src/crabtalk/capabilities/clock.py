@@ -14,7 +14,7 @@ import re
 import struct
 import time
 import zoneinfo
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -82,10 +82,11 @@ class Clock:
     """The bound: the zones that are answered for, the first of which is the one of `now`."""
 
     zones: tuple[Zone, ...]
+    now_ms: Callable[[], int]
 
     def now(self) -> tuple[int, int, str]:
         """Return Unix milliseconds, the offset in seconds, and the zone's name."""
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self.now_ms()
         return now_ms, self.zones[0].offset_s(now_ms // 1000), self.zones[0].name
 
     def offset(self, name: str, at_ms: int) -> tuple[int, str]:
@@ -111,13 +112,19 @@ class Clock:
         )
 
 
-def clock(zones: str | Iterable[str]) -> tuple[Capability, ...]:
-    """Grant the time in one zone or several; `local` is the machine's.
+def machine_ms() -> int:
+    """Return the machine's wall clock."""
+    return time.time_ns() // 1_000_000
+
+
+def clock(zones: str | Iterable[str], now_ms: Callable[[], int] = machine_ms) -> tuple[Capability, ...]:
+    """Grant the time, as `now_ms` has it, in one zone or several; `local` is the machine's.
 
     Raises:
         ValueError: if there is no such zone, or none at all.
     """
-    bound = Clock(tuple(map(find_zone, dict.fromkeys([zones] if isinstance(zones, str) else zones))))
+    names = dict.fromkeys([zones] if isinstance(zones, str) else zones)
+    bound = Clock(tuple(map(find_zone, names)), now_ms)
     if not bound.zones:
         raise ValueError("expected at least one time zone")
 

@@ -48,6 +48,7 @@ class World:
         self.images = Images(self.store, clock, budget_bytes=self.budget_bytes)
         services = Services(
             home=self.home,
+            now_ms=clock.now_ms,
             keyvalue=lambda owner: StoredKeyValue(self.store, owner.agent_id, owner.harness),
             calls=lambda names: calls(self.executor, names),
             schedule=lambda limit: tuple(self.schedule(limit)),  # as it is when it is called
