@@ -143,3 +143,10 @@ def test_version_is_that_of_the_distribution():
     from importlib.metadata import version
 
     assert crabtalk("--version").stdout == f"crabtalk {version('crabtalk')}\n"
+
+
+def test_the_console_script_is_the_same_command():
+    from importlib.metadata import entry_points
+
+    (script,) = entry_points(group="console_scripts", name="crabtalk")
+    assert script.load() is cli.main
