@@ -8,15 +8,16 @@ batch that deletes it, by the hooks of those who keep them.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol
 
+from crabtalk.agent_index import AgentIndex, Entry, read_stored
 from crabtalk.binding import Owner, Services, describe
 from crabtalk.clock import Clock
 from crabtalk.config_patch import masked, merge_patch, with_kept_secrets
-from crabtalk.declarations import AgentConfig, Bounds, HarnessDeclaration, check_agent_name, parse_config
+from crabtalk.declarations import AgentConfig, Bounds, HarnessDeclaration, check_agent_name
 from crabtalk.declaring import Declarer
-from crabtalk.errors import BadRequest, Conflict, NotFound, RequestError, TooLarge
+from crabtalk.errors import BadRequest, NotFound, TooLarge
 from crabtalk.ids import new_id
 from crabtalk.images import Difference, ImageInfo, Images, Unusable, diff
 from crabtalk.linking import Linker
@@ -61,15 +62,6 @@ class Upgrade:
     agent: AgentRecord | None  # as it is now, None when it was only shown
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    record: AgentRecord
-    config: AgentConfig
-    harnesses: Mapping[str, HarnessDeclaration]
-    problem: str = ""  # why its stored configuration cannot be used
-    bounds: dict[str, Bounds] = field(default_factory=dict)
-
-
 class AgentService:
     """The agents of a daemon; for the event loop."""
 
@@ -78,26 +70,25 @@ class AgentService:
         self._images = images
         self._clock = clock
         self._agents = Agents(store)
-        self._by_id: dict[str, _Entry] = {}
-        self._by_name: dict[str, str] = {}
+        self._index = AgentIndex()
         self._listeners: list[Listener] = []
         self._hooks: list[tuple[ForgetWrites, Callable[[str], None] | None]] = []
         self.linker = Linker(images, services, self._visible_peers)
-        self._declarer = Declarer(images, self.linker, self._id_of)
+        self._declarer = Declarer(images, self.linker, self._index.id_of)
         for record in self._agents.all():
-            self._index(record, *_read_stored(record))
-        images.pinned = self.pinned
-        images.declared = self._declarers
+            self._index.put(record, *read_stored(record))
+        images.pinned = self._index.pinned
+        images.declared = self._index.declarers
 
     # Who there is
 
     def all(self) -> list[AgentRecord]:
         """Return every agent, by name."""
-        return [self._by_id[self._by_name[name]].record for name in sorted(self._by_name)]
+        return self._index.records()
 
     def agent(self, agent_id: str) -> AgentRecord | None:
         """Return the agent with this id."""
-        entry = self._by_id.get(agent_id)
+        entry = self._index.find(agent_id)
         return entry.record if entry is not None else None
 
     def get(self, agent_id: str) -> AgentRecord:
@@ -106,7 +97,7 @@ class AgentService:
         Raises:
             NotFound: if there is none.
         """
-        return self._entry(agent_id).record
+        return self._index.entry(agent_id).record
 
     def by_name(self, name: str) -> AgentRecord:
         """Return the agent with this name.
@@ -114,9 +105,7 @@ class AgentService:
         Raises:
             NotFound: if there is none.
         """
-        if name not in self._by_name:
-            raise NotFound(f"no agent named `{name[:80]}`")
-        return self._by_id[self._by_name[name]].record
+        return self._index.by_name(name).record
 
     def find(self, text: str) -> AgentRecord:
         """Return the agent with this id, or this name.
@@ -124,7 +113,7 @@ class AgentService:
         Raises:
             NotFound: if there is none.
         """
-        return self.get(text) if text in self._by_id else self.by_name(text)
+        return self.agent(text) or self.by_name(text)
 
     def config(self, agent: AgentRecord) -> AgentConfig:
         """Return what an agent was declared to be.
@@ -132,11 +121,11 @@ class AgentService:
         Raises:
             NotFound: if it is gone.
         """
-        return self._entry(agent.id).config
+        return self._index.entry(agent.id).config
 
     def problem(self, agent: AgentRecord) -> str:
         """Return why an agent's stored configuration cannot be used, "" when it can."""
-        return self._entry(agent.id).problem
+        return self._index.entry(agent.id).problem
 
     def shown(self, agent: AgentRecord) -> dict[str, Any]:
         """Return an agent's configuration for a client: with its id and name, without secrets."""
@@ -148,7 +137,7 @@ class AgentService:
         Raises:
             NotFound: if the agent is gone, or declares none of that name.
         """
-        entry = self._entry(agent.id)
+        entry = self._index.entry(agent.id)
         found = entry.harnesses.get(harness)
         if found is None:
             reason = entry.problem or f"agent `{entry.record.name}` declares no harness `{harness[:80]}`"
@@ -161,19 +150,19 @@ class AgentService:
         Raises:
             NotFound: as `declaration`.
         """
-        entry = self._by_id.get(agent.id)
+        entry = self._index.find(agent.id)
         known = entry.bounds.get(harness) if entry is not None else None
         if known is not None:
             return known
         one = self.declaration(agent, harness)
         digest = self.linker.ready(agent.id, one).digest
         bounds = Bounds(one.deadline, one.fuel, one.rate, one.concurrency, digest)
-        self._entry(agent.id).bounds[harness] = bounds
+        self._index.entry(agent.id).bounds[harness] = bounds
         return bounds
 
     def pinned(self, sha256: str) -> list[str]:
         """Return who is pinned to some bytes, as `agent/harness`."""
-        return self._declaring(lambda _name, pin: pin == sha256)
+        return self._index.pinned(sha256)
 
     async def require_entry(
         self, agent: AgentRecord, harness: str, entry: Literal["on_wake", "on_notify"]
@@ -210,8 +199,8 @@ class AgentService:
             BadRequest, NotFound, TooLarge: as `Declarer.resolve`.
         """
         async with self._images.lock:
-            self._check_free(check_agent_name(name))
-            if len(self._by_id) >= MAX_AGENTS:
+            self._index.require_free(check_agent_name(name))
+            if len(self._index) >= MAX_AGENTS:
                 raise TooLarge(f"there are {MAX_AGENTS} agents already")
             agent_id = new_id()
             given = with_kept_secrets(_without_identity(config, name), {})
@@ -219,7 +208,7 @@ class AgentService:
             now_ms = self._clock.now_ms()
             record = AgentRecord(agent_id, name, stored, now_ms, now_ms, 1)
             await self._store.commit(self._agents.save(record))
-            self._index(record, resolved)
+            self._index.put(record, resolved)
         logger.info("agent created", extra={"agent": agent_id})
         await self._tell(record)
         return record
@@ -231,7 +220,7 @@ class AgentService:
             NotFound, BadRequest, TooLarge: as `create`.
         """
         async with self._images.lock:
-            entry = self._entry(agent_id)
+            entry = self._index.entry(agent_id)
             changed = merge_patch(entry.record.config, _without_identity(patch, entry.record.name))
             record = await self._declare(entry, with_kept_secrets(changed, entry.record.config))
         await self._tell(record)
@@ -246,13 +235,13 @@ class AgentService:
             BadRequest: if it is no name.
         """
         async with self._images.lock:
-            entry = self._entry(agent_id)
+            entry = self._index.entry(agent_id)
             if check_agent_name(new_name) == entry.record.name:
                 return entry.record
-            self._check_free(new_name)
+            self._index.require_free(new_name)
             record = self._revised(entry.record, name=new_name)
             await self._store.commit(self._agents.save(record))
-            self._index(record, entry.config, entry.problem)
+            self._index.put(record, entry.config, entry.problem)
         await self._tell(record)
         return record
 
@@ -263,13 +252,13 @@ class AgentService:
             NotFound: if there is no such agent.
         """
         async with self._images.lock:
-            entry = self._entry(agent_id)
+            entry = self._index.entry(agent_id)
             record = entry.record
             writes = [write for hook, _ in self._hooks for write in hook(agent_id)]
-            dropped = self._only_pinned_by(entry)
+            dropped = self._index.only_pinned_by(entry)
             writes += self._images.unused(dropped)
             await self._store.commit([*self._agents.remove(agent_id), *writes])
-            del self._by_id[agent_id], self._by_name[record.name]
+            self._index.remove(agent_id)
             self._images.forget(dropped)
             self.linker.forget(agent_id)
             for _, forgotten in self._hooks:
@@ -319,7 +308,7 @@ class AgentService:
 
     async def _pin(self, agent_id: str, harness: str, sha256: str) -> AgentRecord:
         async with self._images.lock:
-            entry = self._entry(agent_id)
+            entry = self._index.entry(agent_id)
             self.declaration(entry.record, harness)
             listed = [
                 {**one, "sha256": sha256} if one["name"] == harness else one
@@ -330,65 +319,22 @@ class AgentService:
         await self._tell(record)
         return record
 
-    async def _declare(self, entry: _Entry, config: Mapping[str, Any]) -> AgentRecord:
+    async def _declare(self, entry: Entry, config: Mapping[str, Any]) -> AgentRecord:
         stored, resolved = await self._declarer.resolve(entry.record.id, config, entry.config)
         record = self._revised(entry.record, config=stored)
         kept = {one.sha256 for one in resolved.harnesses}
-        dropped = [sha256 for sha256 in self._only_pinned_by(entry) if sha256 not in kept]
+        dropped = [sha256 for sha256 in self._index.only_pinned_by(entry) if sha256 not in kept]
         await self._store.commit([*self._agents.save(record), *self._images.unused(dropped)])
-        self._index(record, resolved)
+        self._index.put(record, resolved)
         self._images.forget(dropped)
         return record
 
     def _revised(self, record: AgentRecord, **changes: Any) -> AgentRecord:  # noqa: ANN401 - fields
         return replace(record, updated_ms=self._clock.now_ms(), revision=record.revision + 1, **changes)
 
-    # The index
-
-    def _entry(self, agent_id: str) -> _Entry:
-        entry = self._by_id.get(agent_id)
-        if entry is None:
-            raise NotFound(f"no agent `{agent_id[:80]}`")
-        return entry
-
-    def _index(self, record: AgentRecord, config: AgentConfig, problem: str = "") -> None:
-        old = self._by_id.get(record.id)
-        if old is not None:
-            del self._by_name[old.record.name]
-        harnesses = {one.name: one for one in config.harnesses}
-        self._by_id[record.id] = _Entry(record, config, harnesses, problem)
-        self._by_name[record.name] = record.id
-
-    def _check_free(self, name: str) -> None:
-        if name in self._by_name:
-            raise Conflict(f"there is an agent named `{name}` already")
-
-    def _id_of(self, text: str) -> str | None:
-        return text if text in self._by_id else self._by_name.get(text)
-
-    def _declarers(self, name: str) -> list[str]:
-        return self._declaring(lambda declared, _pin: declared == name)
-
-    def _declaring(self, test: Callable[[str, str], bool]) -> list[str]:
-        return [
-            f"{entry.record.name}/{name}"
-            for entry in self._by_id.values()
-            for name, sha256 in _pins(entry.record)
-            if test(name, sha256)
-        ]
-
-    def _only_pinned_by(self, entry: _Entry) -> list[str]:
-        others = {
-            sha256
-            for other in self._by_id.values()
-            if other is not entry
-            for _, sha256 in _pins(other.record)
-        }
-        return sorted({sha256 for _, sha256 in _pins(entry.record)} - others)
-
     def _visible_peers(self, owner: Owner, allowed: tuple[str, ...]) -> Iterable[tuple[str, str]]:
         # Called from worker threads too, so it looks at a copy.
-        for entry in list(self._by_id.values()):
+        for entry in self._index.entries():
             record = entry.record
             if record.id != owner.agent_id and ("*" in allowed or record.id in allowed):
                 yield record.name, entry.config.description
@@ -406,24 +352,6 @@ class AgentService:
                 await listener.on_forget(record)
             except Exception:
                 logger.exception("a listener failed", extra={"agent": record.id})
-
-
-def _read_stored(record: AgentRecord) -> tuple[AgentConfig, str]:
-    """Return a stored configuration, or an empty one with why it cannot be used: others go on."""
-    try:
-        return parse_config(record.config), ""
-    except RequestError as error:
-        logger.error(  # noqa: TRY400 - the sentence says it all
-            "agent has a configuration that this version does not take: %s", error, extra={"agent": record.id}
-        )
-        return AgentConfig(), f"agent `{record.name}` has a configuration that cannot be used: {error}"
-
-
-def _pins(record: AgentRecord) -> list[tuple[str, str]]:
-    """Return the name and sha256 of each declared harness, also of a configuration that cannot be used."""
-    listed = record.config.get("harnesses")
-    entries = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-    return [(str(one.get("name", "")), str(one.get("sha256", ""))) for one in entries]
 
 
 def _without_identity(config: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -34,7 +34,6 @@ MAX_HARNESSES: Final = 64
 
 AGENT_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 HARNESS_NAME: Final = r"[a-z0-9][a-z0-9_-]{0,62}"
-_SOURCE: Final = r"[a-z0-9_.-]+(?::[A-Za-z0-9_.-]+)*(?::\*)?"
 _SHA256: Final = r"[0-9a-fA-F]{64}"
 _PREFIX: Final = r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+){0,15}"
 
@@ -121,7 +120,7 @@ def _count(low: int, high: int, says: str) -> Key:
 
 
 _HARNESS: Final = values.matching(HARNESS_NAME, "a harness's name such as `reminders`")
-_TOPIC: Final = values.matching(_SOURCE, "a source such as `build:done`, or `build:*`")
+_TOPIC: Final = Key(values.topic, {"type": "string", "maxLength": 128}, "")
 _PEER: Final = values.matching(rf"\*|{AGENT_NAME}", "an agent's name or id, or `*`")
 _ROOT: Final[Schema] = {
     "oneOf": [

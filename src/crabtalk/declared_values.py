@@ -210,6 +210,13 @@ def host(value: object) -> str:
     return checked
 
 
+def topic(value: object) -> str:
+    """Read a source of events, or a prefix of sources."""
+    from crabtalk.events.matching import check_pattern  # noqa: PLC0415 - as host
+
+    return check_pattern(text(512)(value))
+
+
 def zone(value: object) -> str:
     """Read the name of a time zone, or `local`."""
     from crabtalk.capabilities.clock import find_zone  # noqa: PLC0415 - as host
