@@ -91,7 +91,7 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def serving(store, config=None):
+async def serving(store, config=None, clock=None):
     """Serve a store over memory; another daemon may follow on the same one."""
     config = config or Config()
     logs = Logs(config.log, config.secrets.values(), lambda _line: None)
@@ -100,7 +100,7 @@ async def serving(store, config=None):
     try:
         with temporary_home() as home:
             async with (
-                open_runtime(config, home, SystemClock(), logs, store=store) as runtime,
+                open_runtime(config, home, clock or SystemClock(), logs, store=store) as runtime,
                 trio.open_nursery() as nursery,
             ):
                 server = Server(request_table(), runtime)

@@ -4,6 +4,7 @@ from crabtalk.chains import Chain, ChainSpent
 from crabtalk.store.interfaces.wakes import ChainRecord, WakeRecord
 
 NEW_CHAIN_MS = 60_000  # a wake this far ahead starts a chain of its own
+_SECOND_MS = 1000
 
 
 def inherited(chain: Chain, depth: int) -> ChainRecord:
@@ -18,8 +19,12 @@ def inherited(chain: Chain, depth: int) -> ChainRecord:
 
 
 def starts_chain(at_ms: int, created_ms: int) -> bool:
-    """Report whether a wake is far enough ahead to start a chain of its own."""
-    return at_ms - created_ms >= NEW_CHAIN_MS
+    """Report whether a wake is far enough ahead to start a chain of its own.
+
+    Counted in whole seconds, as wakes are: what comes once a minute schedules the next minute a few
+    milliseconds into this one.
+    """
+    return at_ms - (created_ms - created_ms % _SECOND_MS) >= NEW_CHAIN_MS
 
 
 def chain_of(record: WakeRecord) -> tuple[ChainRecord | None, str | None]:
