@@ -6,6 +6,7 @@ A stop lets what runs go on for `shutdown.drain`, interrupts what is left, and t
 """
 
 import argparse
+import faulthandler
 import logging
 import sys
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ import trio
 from crabtalk import lifecycle, metrics, notify, retention
 from crabtalk.clock import Clock, SystemClock
 from crabtalk.config import Config, load_config
-from crabtalk.errors import ConfigError, CrabtalkError
+from crabtalk.errors import ConfigError, CrabtalkError, StoreError
 from crabtalk.handlers.table import request_table
 from crabtalk.home import Home, find_home
 from crabtalk.lifecycle import Lifecycle
@@ -55,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CrabtalkError as error:
         print(f"crabtalkd: {error}", file=sys.stderr)  # noqa: T201 - there is no log yet
         return EXIT_FAILED
+    except KeyboardInterrupt:  # before there was anybody to obey it
+        return EXIT_FAILED
 
 
 def run(home: Home, config: Config) -> int:
@@ -63,6 +66,7 @@ def run(home: Home, config: Config) -> int:
     Raises:
         HomeError: if the home cannot be used, or is in use.
     """
+    faulthandler.enable()
     home.prepare()
     with home.locked(), logging_to_stderr(config.log, config.secrets.values()) as logs:
         try:
@@ -73,15 +77,8 @@ def run(home: Home, config: Config) -> int:
         return EXIT_FAILED
 
 
-async def serve(
-    config: Config,
-    home: Home,
-    clock: Clock,
-    logs: Logs,
-    notifier: Notifier,
-    extra: Listener | None = None,
-) -> int:
-    """Serve until a signal; `extra` is one more listener.
+async def serve(config: Config, home: Home, clock: Clock, logs: Logs, notifier: Notifier) -> int:
+    """Serve until a signal; return the exit status.
 
     Raises:
         StoreError: if the store cannot be used.
@@ -95,16 +92,16 @@ async def serve(
         await signals.start(lifecycle.obey_signals, living, reloading)
         async with open_runtime(config, home, clock, logs) as runtime:
             reloading.runtime = runtime
-            await _serve(runtime, living, notifier, extra)
+            await _serve(runtime, living, notifier)
         signals.cancel_scope.cancel()
     logger.info("stopped")
     return EXIT_FAILED if living.hurried else EXIT_OK
 
 
-async def _serve(runtime: Runtime, living: Lifecycle, notifier: Notifier, extra: Listener | None) -> None:
+async def _serve(runtime: Runtime, living: Lifecycle, notifier: Notifier) -> None:
     where = runtime.home.root
     async with trio.open_nursery() as nursery:
-        server = await _listen(runtime, nursery, extra)
+        server = await _listen(runtime, living, nursery)
         nursery.start_soon(lifecycle.show_life, notifier)
         nursery.start_soon(lifecycle.every, _RETENTION_S, "expiring the audit", _Expiring(runtime))
         logger.info("serving %s", where, extra={"version": runtime.version, "boot": runtime.boot.number})
@@ -115,7 +112,7 @@ async def _serve(runtime: Runtime, living: Lifecycle, notifier: Notifier, extra:
         nursery.cancel_scope.cancel()
 
 
-async def _listen(runtime: Runtime, nursery: trio.Nursery, extra: Listener | None) -> Server[Runtime]:
+async def _listen(runtime: Runtime, living: Lifecycle, nursery: trio.Nursery) -> Server[Runtime]:
     """Open every way in."""
     config, home = runtime.settings.config, runtime.home
     listeners: list[Listener] = [open_unix(home.socket)]
@@ -125,13 +122,15 @@ async def _listen(runtime: Runtime, nursery: trio.Nursery, extra: Listener | Non
         tcp = config.tcp
         listeners.append(open_tcp(home.run, host=tcp.host, port=tcp.port, allow_remote=tcp.off_loopback))
     server = Server(request_table(), runtime, token=token)
-    for listener in [*listeners, *([extra] if extra else [])]:
+    for listener in listeners:
         await nursery.start(server.serve, listener)
-    await _serve_metrics(runtime, server, nursery)
+    await _serve_metrics(runtime, server, living, nursery)
     return server
 
 
-async def _serve_metrics(runtime: Runtime, server: Server[Runtime], nursery: trio.Nursery) -> None:
+async def _serve_metrics(
+    runtime: Runtime, server: Server[Runtime], living: Lifecycle, nursery: trio.Nursery
+) -> None:
     where = runtime.settings.config.metrics.listen
     if where == "off":
         return
@@ -146,9 +145,20 @@ async def _serve_metrics(runtime: Runtime, server: Server[Runtime], nursery: tri
     )
     pages = {
         "/metrics": lambda: (200, metrics.CONTENT_TYPE, counted.text()),
-        "/healthz": lambda: (200, "text/plain", b"ok\n"),
+        "/healthz": lambda: _health(runtime, living),
     }
     await nursery.start(serve_metrics, listen(where, runtime.home.metrics_socket), pages)
+
+
+def _health(runtime: Runtime, living: Lifecycle) -> tuple[int, str, bytes]:
+    """Answer 200 as long as requests are taken and the store can be read."""
+    if living.stopping.is_set():
+        return 503, "text/plain", b"stopping\n"
+    try:
+        runtime.store.scan_keys("config", limit=1)
+    except StoreError as error:
+        return 503, "text/plain", f"{error}\n".encode()
+    return 200, "text/plain", b"ok\n"
 
 
 async def _drain(runtime: Runtime, server: Server[Runtime], notifier: Notifier) -> None:

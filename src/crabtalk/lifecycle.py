@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 RELOAD_SIGNAL: Final = signal.SIGHUP
 _HURRY_S: Final = 2.0  # what a second signal leaves for closing what is open
+_DESCRIPTORS: Final = 1 << 16  # a thousand clients, and as many guests with connections of their own
 _SIGNS_OF_LIFE: Final = 3  # in the time after which the manager would think us dead
 
 
@@ -80,9 +81,9 @@ async def every(seconds: float, what: str, act: Callable[[], Awaitable[None]]) -
 
 
 def allow_descriptors() -> None:
-    """Take as many file descriptors as the system lets us: a thousand clients may come."""
+    """Take as many file descriptors as are ever needed, or as the system lets us."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 1 << 20 if hard == resource.RLIM_INFINITY else min(hard, 1 << 20)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -39,7 +39,7 @@ _BUCKETS_S: Final = (
     3600.0,
 )
 
-# Asked at each scrape: name without prefix → value.
+# Asked at each scrape: name without prefix → value, or value of a label → count.
 Source = Callable[[], Mapping[str, float]]
 
 
@@ -76,10 +76,10 @@ class Metrics:
         self.invocations: Counter[tuple[str, str]] = Counter()  # by trigger and outcome
         self.durations: defaultdict[str, Histogram] = defaultdict(Histogram)  # by trigger
         self.instructions = 0
-        self.replies: Counter[int] = Counter()  # errors, by code
         self._version = version
         self._gauges: list[tuple[Source, str]] = []
         self._counters: list[tuple[Source, str]] = []
+        self._labelled: list[tuple[str, str, Source, str]] = []
         self._registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
@@ -100,6 +100,10 @@ class Metrics:
         """Ask `source` at each scrape for values that only grow, named without `_total`."""
         self._counters.append((source, text))
 
+    def labelled(self, name: str, label: str, source: Source, text: str) -> None:
+        """Ask `source` at each scrape for counts by the value of a label."""
+        self._labelled.append((name, label, source, text))
+
     def text(self) -> bytes:
         """Return everything, as Prometheus reads it."""
         return generate_latest(self._registry)
@@ -112,10 +116,11 @@ class Metrics:
         yield self._outcomes()
         yield self._latencies()
         yield CounterMetricFamily("crabtalk_instructions", "of guests that ended", value=self.instructions)
-        errors = CounterMetricFamily("crabtalk_errors", "replies that were errors, by code", labels=["code"])
-        for code, count in sorted(self.replies.items()):
-            errors.add_metric([str(code)], count)
-        yield errors
+        for name, label, source, text in self._labelled:
+            family = CounterMetricFamily(f"crabtalk_{name}", text, labels=[label])
+            for value, count in sorted(source().items()):
+                family.add_metric([value], count)
+            yield family
         yield from _families(GaugeMetricFamily, self._gauges)
         yield from _families(CounterMetricFamily, self._counters)
 

@@ -120,7 +120,7 @@ def test_descriptors_are_taken_as_far_as_the_system_lets_us():
         "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))\n"
         "allow_descriptors()\n"
-        "print(resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, 1 << 20), hard))"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, 1 << 16), hard))"
     )
     assert (
         subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True).stdout

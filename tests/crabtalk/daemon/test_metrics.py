@@ -48,7 +48,7 @@ async def test_what_was_counted_is_what_is_read():
     metrics.count_outcome("tool", "done", 80, 1000)
     metrics.count_outcome("tool", "done", 2_000_000, 1000)
     metrics.count_outcome("wake", "trap", 10, 5)
-    metrics.replies[429] += 2
+    metrics.labelled("errors", "code", lambda: {"429": 2}, "replies")
     metrics.gauges(lambda: {"queue_depth": 7}, "work that waits")
     metrics.counters(lambda: {"wakes_missed": 3}, "wakes")
     found = samples(metrics.text().decode())
