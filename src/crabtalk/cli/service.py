@@ -37,6 +37,9 @@ def _install(args: argparse.Namespace) -> int:
         print(text, end="")
         _announce(f"write {file}", manager.start(service))
         return DONE
+    if file.exists():  # launchd takes no unit that it has already
+        for command in manager.stop(service):
+            _run(command, quiet=True)
     _write(file, text)
     _run_all(manager.start(service))
     print(f"{service.name} runs, and starts with your session; its unit is {file}", file=sys.stderr)

@@ -2,13 +2,14 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
 
 import pytest
 
-from berm.cli.exits import DONE, HOST_ERROR, USAGE
+from berm.cli.exits import DONE, HOST_ERROR, INTERRUPTED, USAGE
 from crabtalk.cli.instants import show_instant
 
 WITHIN_S = 30
@@ -191,6 +192,15 @@ def test_a_client_that_goes_away_ends_its_call(run, agent, background, rows):
 
 
 @pytest.mark.usefixtures("agent")
+def test_ctrl_c_ends_a_call_and_its_guest(agent, background, rows, run):
+    spinning = background("call", agent, "alarm", "spin", "--deadline", "60")
+    until(lambda: b"spin" in run("ps")[1])
+    spinning.send_signal(signal.SIGINT)
+    assert spinning.communicate(timeout=WITHIN_S)[1] == "crabtalk: interrupted\n"
+    assert spinning.returncode == INTERRUPTED
+    assert until(lambda: [row["outcome"] for row in rows()]) == ["cancelled"]
+
+
 def test_logs_show_what_was_kept_and_end(run):
     until(lambda: run("logs")[1])
     status, out, err = run("logs", "-n", "1")

@@ -2,10 +2,14 @@
 
 import os
 import plistlib
+import shlex
 import shutil
+import signal
+import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -129,6 +133,53 @@ def test_install_writes_the_unit_and_starts_it(asked, home):
     ]
     assert [path.name for path in file.parent.iterdir()] == [file.name]
     assert stat.S_ISREG(file.stat().st_mode)
+
+
+def test_to_install_again_stops_the_old_one_first(asked):
+    for _ in range(2):
+        assert main(["service", "install"]) == DONE
+    assert [line.split()[2] for line in asked()] == [
+        *("daemon-reload", "enable", "restart"),
+        *("disable", "daemon-reload", "enable", "restart"),
+    ]
+
+
+def notified(manager, *wanted):
+    """Read what the daemon tells its service manager until it says one of `wanted`."""
+    said = []
+    while not any(line in wanted for line in said):
+        said += manager.recv(4096).decode().splitlines()
+    return said
+
+
+def test_the_daemon_tells_the_service_manager_what_the_unit_expects():
+    """The test is the manager: it runs the unit's command with the unit's environment, as systemd would."""
+    home = Path(tempfile.mkdtemp(prefix="ct", dir="/tmp"))
+    unit = Systemd().text(Service(home))
+    (command,), (variable,) = setting(unit, "ExecStart"), setting(unit, "Environment")
+    name, _, value = shlex.split(variable)[0].partition("=")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(home / "notify"))
+        manager.settimeout(60)
+        # WatchdogSec, shortened: the daemon is to say in time that it lives, whatever the time is.
+        told = {"NOTIFY_SOCKET": str(home / "notify"), "WATCHDOG_USEC": "400000"}
+        daemon = subprocess.Popen(
+            shlex.split(command), env={**os.environ, **told, name: value}, stderr=subprocess.DEVNULL
+        )
+        try:
+            assert setting(unit, "Type") == ["notify"]
+            assert "READY=1" in notified(manager, "READY=1")
+            assert "WATCHDOG=1" in notified(manager, "WATCHDOG=1")
+            daemon.send_signal(signal.SIGHUP)
+            assert "RELOADING=1" in notified(manager, "RELOADING=1")
+            notified(manager, "READY=1")
+            daemon.send_signal(signal.SIGTERM)
+            assert "STOPPING=1" in notified(manager, "STOPPING=1")
+            assert daemon.wait(60) == 0
+        finally:
+            daemon.kill()
+            daemon.wait()
+            shutil.rmtree(home)
 
 
 def test_uninstall_stops_it_and_removes_the_unit(asked, home):

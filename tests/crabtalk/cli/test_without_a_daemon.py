@@ -8,6 +8,7 @@ import pytest
 
 from berm.cli.exits import DONE, HOST_ERROR
 from crabtalk.cli import main
+from daemons import running_daemon
 
 ASKING = [
     ["ps"],
@@ -50,17 +51,34 @@ def test_version_is_shown_anyway(capfd):
 
 
 def test_a_home_that_is_in_use_is_refused(daemon):
-    done = subprocess.run(
-        [sys.executable, "-m", "crabtalk", "up", "--home", str(daemon.home)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == HOST_ERROR
-    assert (
-        done.stderr.splitlines()[-1] == f"crabtalk: {daemon.home} is in use by process {daemon.process.pid}"
-    )
+    """More than once: who fails to take the home leaves the holder's mark alone."""
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-m", "crabtalk", "up", "--home", str(daemon.home)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == HOST_ERROR
+        holder = f"{daemon.home} is in use by process {daemon.process.pid}"
+        assert done.stderr.splitlines()[-1] == f"crabtalk: {holder}"
+
+
+def test_a_daemon_that_dies_ends_what_follows_it():
+    with running_daemon() as daemon:
+        tail = subprocess.Popen(
+            [sys.executable, "-m", "crabtalk", "logs", "-f", "--home", str(daemon.home.root)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert tail.stdout.readline()
+        daemon.kill()
+        _, err = tail.communicate(timeout=60)
+    assert tail.returncode == HOST_ERROR
+    (line,) = err.splitlines()
+    assert line.startswith("crabtalk: the daemon")
 
 
 def test_a_configuration_with_mistakes_is_refused(home, capfd):
