@@ -75,8 +75,7 @@ def test_the_second_signal_ends_a_process_that_does_not_want_to():
 
 
 @pytest.mark.trio
-@pytest.mark.usefixtures("autojump_clock")
-async def test_a_sign_of_life_comes_three_times_in_each_period():
+async def test_a_sign_of_life_comes_three_times_in_each_period(autojump_clock):  # noqa: ARG001 - jumps
     class Manager:
         watchdog_s = 30.0
         heard = 0
@@ -99,8 +98,7 @@ async def test_nobody_is_told_who_does_not_ask():
 
 
 @pytest.mark.trio
-@pytest.mark.usefixtures("autojump_clock")
-async def test_what_fails_is_done_again(caplog):
+async def test_what_fails_is_done_again(autojump_clock, caplog):  # noqa: ARG001 - jumps
     times = []
 
     async def act():
