@@ -19,7 +19,6 @@ import trio
 
 from crabtalk.dispatch import TURNS, Peer, Request, Table
 from crabtalk.errors import (
-    BadRequest,
     Busy,
     Cancelled,
     DeadlinePassed,
@@ -144,7 +143,7 @@ class Connection(Generic[R]):
                     await self._linger()
                 self._nursery.cancel_scope.cancel()
         finally:
-            self._budget.give_back(self._frame_held)
+            self._release_frame()
             self._stream.close()
 
     async def _write(self) -> None:
@@ -220,6 +219,10 @@ class Connection(Generic[R]):
             TooLarge: if a frame is being received that is larger than it may be.
             Busy: if there is no room for it at the moment.
         """
+        if payloads:
+            # The first one is what was being received; what it holds is counted anew while it is served.
+            self._frame_began = math.inf
+            self._release_frame()
         for count, payload in enumerate(payloads, 1):
             self._serve_payload(payload)
             if self._writer.full or self._jobs.crowded:
@@ -228,8 +231,6 @@ class Connection(Generic[R]):
                 self._writer.flush()
                 await trio.lowlevel.checkpoint()
         self._writer.flush()
-        if payloads:
-            self._frame_began = math.inf
         if self._reader.error is not None:
             raise TooLarge(str(self._reader.error))
         self._hold_frame()
@@ -240,21 +241,21 @@ class Connection(Generic[R]):
             await self._job_ended.park()
 
     def _hold_frame(self) -> None:
-        """Take from the budget what the frame that is being received will need, and give the last one's back.
+        """Take from the budget what the frame that is being received will need.
 
         Raises:
             Busy: if there is not enough left.
         """
         needed = self._reader.expected_bytes
-        if needed <= Budget.SMALL_BYTES:
-            needed = 0
-        if needed == self._frame_held:
+        if needed <= Budget.SMALL_BYTES or self._frame_held:
             return
-        self._budget.give_back(self._frame_held)
-        self._frame_held = 0
         if not self._budget.take(needed):
             raise Busy("too many large requests are being received at the moment")
         self._frame_held = needed
+
+    def _release_frame(self) -> None:
+        self._budget.give_back(self._frame_held)
+        self._frame_held = 0
 
     # What becomes of a request.
 
@@ -331,7 +332,9 @@ class Connection(Generic[R]):
                     reply = pb.ServerMessage(pong=pb.Pong())
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is its request's
             reply = error_reply(_as_request_error(error, job.field))
-        if job.scope.cancelled_caught:
+        if job.lost:
+            reply = error_reply(Busy(f"{job.lost} events were lost: the client reads slower than they come"))
+        elif job.scope.cancelled_caught:
             reply = _reply_to_cancelled(job)
         self._budget.give_back(job.held_bytes)
         if reply is not None:
@@ -392,9 +395,7 @@ def _as_request_error(error: Exception, field: str) -> RequestError:
 
 
 def _reply_to_cancelled(job: Job) -> pb.ServerMessage:
-    if job.lost:
-        return error_reply(Busy(f"{job.lost} events were lost: the client reads slower than they come"))
-    cause = job.cause or BadRequest("cancelled")
+    cause = job.cause or Cancelled("cancelled")
     if job.field == "call_tool":
         trap = pb.Trap(kind="cancelled", message=cause.message)
         return pb.ServerMessage(tool_outcome=pb.ToolOutcome(trap=trap))
