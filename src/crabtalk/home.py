@@ -107,12 +107,14 @@ class Home:
             raise HomeError(f"{self.lock_file}: {(error.strerror or 'cannot open').lower()}") from error
         try:
             _take(handle, self.root)
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-            yield
-        finally:
-            with contextlib.suppress(OSError):  # the name is for people; the lock goes with the handle
+            try:
                 os.ftruncate(handle, 0)
+                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+                yield
+            finally:
+                with contextlib.suppress(OSError):  # the name is for people; the lock goes with the handle
+                    os.ftruncate(handle, 0)
+        finally:
             os.close(handle)
 
     def holder(self) -> int | None:
