@@ -167,7 +167,7 @@ def _inspect(args: argparse.Namespace) -> int:
         return DONE
     from crabtalk.cli.toml import written
 
-    print(f"# {info.name}, {info.id}")
+    print(escape(f"# {info.name}, {info.id}"))
     print(escape(written(config_of(info))), end="")
     for one in harnesses:
         tools = ", ".join(tool.name for tool in one.tools) or "none"

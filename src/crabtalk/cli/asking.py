@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from berm.cli.exits import USAGE, CommandError
+from berm.cli.output import escape_line
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:
@@ -32,5 +33,5 @@ def can_ask() -> bool:
 
 def agrees(question: str) -> bool:
     """Ask, and take anything but a yes for a no."""
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{escape_line(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from berm.cli.exits import DONE, HOST_ERROR, USAGE
+from berm.cli.exits import DONE, FAILED, HOST_ERROR, USAGE
 
 
 @pytest.fixture
@@ -88,6 +88,21 @@ def test_rm_refuses_what_is_declared_and_removes_the_rest(run, ask, agent, echo)
     assert "alarm" in first
     assert "never" in second
     assert [one["name"] for one in ask("harness", "ls")] == ["alarm"]
+
+
+def test_what_does_not_load_is_shown_wherever_its_tools_would_be(run, ask, agent, tmp_path):
+    """The directory that it was given is gone."""
+    (tmp_path / "given").mkdir()
+    assert run("agent", "edit", agent, "--set", f"harnesses.alarm.files={tmp_path}/given")[0] == DONE
+    (tmp_path / "given").rmdir()
+    why = f"root `{tmp_path}/given`: no such file or directory"
+    assert f"\ndoes not load\n{agent}\talarm\t{why}\n" in run("ps")[1].decode()
+    assert ask("ps")["broken"] == [{"agent": agent, "harness": "alarm", "error": why}]
+    assert f"\tdoes not load: {why}\n" in run("harness", "ls", agent)[1].decode()
+    assert f"\n# alarm: does not load: {why}\n" in run("agent", "inspect", agent)[1].decode()
+    assert run("call", agent, "alarm", "say", '{"text": "x"}') == (FAILED, b"", f"trap: {why}\n")
+    status, _, err = run("agent", "edit", agent, "--set", "description=Still.")
+    assert (status, err) == (DONE, f"crabtalk: alarm does not load, and none of its tools is there: {why}\n")
 
 
 def test_diff_of_a_file_and_what_an_agent_runs(run, agent, echo):
