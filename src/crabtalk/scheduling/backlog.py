@@ -21,6 +21,7 @@ from crabtalk.scheduling.targets import Owner
 from crabtalk.store.interfaces.wakes import WakeRecord
 
 STEP_S: Final = 30.0  # the longest sleep before the wall clock is read again
+_LEAST_S: Final = 0.001  # and the shortest, so that a rounded instant is not waited for in ever smaller steps
 _LOOKS: Final = 64  # records read in one step, so that a step is a millisecond or two
 _RETRY_S: Final = 60.0  # how soon a harness that could not be run is asked for again, at first
 _MAX_RETRY_S: Final = 600.0
@@ -155,7 +156,7 @@ class Backlog:
         """Return how long nothing can start unless something else happens, None for as long as that."""
         if self._more:
             return 0.0
-        return max(0.0, min(waits)) if (waits := list(self._waits(now_ms, at))) else None
+        return max(_LEAST_S, min(waits)) if (waits := list(self._waits(now_ms, at))) else None
 
     def finish(self, item: Item) -> None:
         """Let go of an item that ended, or is gone."""
@@ -256,6 +257,8 @@ class Backlog:
 
     def _may_start(self, item: Item, now_ms: int) -> bool:
         """Report whether an item may start; put it where it waits if not."""
+        if item.id in self._running:
+            return False
         if item.at_ms > now_ms:  # the clock was set back
             self._due.add(item.at_ms, item.id)
         elif item.owner in self._blocked:

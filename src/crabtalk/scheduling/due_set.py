@@ -48,12 +48,16 @@ class DueSet:
         return bool(self._entries[0] == entry)
 
     def extend(self, entries: Iterable[tuple[int, str]]) -> None:
-        """Add many; fastest when they come in order and beyond what is there.
+        """Add many that are not there; fastest when they come in order and beyond what is there.
 
         Raises:
             ValueError: as `add`.
         """
         self._entries.update([_pack(at_ms, wake_id) for at_ms, wake_id in entries])
+
+    def clear(self) -> None:
+        """Remove all."""
+        self._entries.clear()
 
     def discard(self, at_ms: int, wake_id: str) -> bool:
         """Remove a wake, and report whether it was there."""

@@ -35,6 +35,7 @@ from crabtalk.store.interfaces.audit import Audit, AuditRow, Ending
 from crabtalk.store.interfaces.wakes import WakeRecord
 from crabtalk.tools import Outcome, Trapped, Trigger
 from crabtalk.work import ON_WAKE, Work
+from crabtalk.work_queue import Overloaded
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ class WakeLoop:
         self._bell = trio.Event()
         self._stopping = False
         self._epoch = boot_number << _BOOT_SHIFT
-        self._busy: dict[str, int] = {}  # how often a wake found the queue full
+        self._busy: dict[str, tuple[int, float]] = {}  # how often a wake was not taken, when to ask again
         self._last: tuple[int, float] | None = None  # wall and monotonic clock, read together
         self._started = self._late = self._missed = self._exhausted = self._clock_steps = 0
         wakes.on_earlier(self.ring)
@@ -201,14 +202,14 @@ class WakeLoop:
 
     def _settle(self, item: Item, fate: _Fate) -> None:
         at = self._clock.monotonic()
-        tries = self._busy.pop(item.id, 0)
+        if fate is _Fate.BUSY:
+            self._backlog.postpone(item, at + self._busy[item.id][1])
+            return
+        self._busy.pop(item.id, None)
         if fate is _Fate.ENDED:
             self._backlog.finish(item)
         elif fate is _Fate.BLOCKED:
             self._backlog.block(item, at)
-        elif fate is _Fate.BUSY:
-            self._busy[item.id] = tries + 1
-            self._backlog.postpone(item, at + min(_BUSY_S * 2**tries, _MAX_BUSY_S))
         else:
             self._backlog.postpone(item, at + _BROKEN_S)
 
@@ -232,8 +233,9 @@ class WakeLoop:
         fate = _Fate.ENDED
         try:
             await self._executor.run(self._work(record, agent, epoch, ending))
-        except (Busy, ShuttingDown):
+        except (Busy, ShuttingDown) as error:
             fate = _Fate.BUSY
+            self._note_busy(record, error)
         except NotFound:
             fate = _Fate.BLOCKED
         except RequestError as error:
@@ -249,6 +251,14 @@ class WakeLoop:
         else:
             await self._wakes.release(record)
         return fate
+
+    def _note_busy(self, record: WakeRecord, error: RequestError) -> None:
+        """Decide when a wake that the executor did not take is tried again."""
+        tries = self._busy.get(record.id, (0, 0.0))[0]
+        wait_s = min(_BUSY_S * 2**tries, _MAX_BUSY_S)
+        if isinstance(error, Overloaded):
+            wait_s = max(wait_s, error.retry_after_s)
+        self._busy[record.id] = (tries + 1, wait_s)
 
     async def _refused(self, record: WakeRecord, error: RequestError, ending: "_Ending") -> None:
         """End a wake that asking again would not help."""

@@ -247,6 +247,7 @@ class WakeService:
     def _load(self) -> int:
         after: Due | None = None
         stored = 0
+        self.due.clear()
         while page := self._records.keys(after, _PAGE):
             self.due.extend(page)
             stored += len(page)
