@@ -39,9 +39,9 @@ def with_kept_secrets(config: Mapping[str, Any], stored: Mapping[str, Any]) -> J
         BadRequest: for a marker where nothing is stored.
     """
     known = {
-        (server["name"], path): value
+        (_name(server), path): value
         for server in _servers(stored)
-        if isinstance(server, Mapping) and "name" in server
+        if isinstance(server, Mapping)
         for path, value in _secrets(server)
     }
 
@@ -63,13 +63,17 @@ def _with_secrets(config: Mapping[str, Any], change: Callable[[str, str, object]
 
 
 def _server(server: Mapping[str, Any], change: Callable[[str, str, object], object]) -> JsonObject:
-    name = str(server.get("name", ""))
+    name = _name(server)
     changed = dict(server)
     if "auth" in server:
         changed["auth"] = change(name, "auth", server["auth"])
     if isinstance(server.get("env"), Mapping):
         changed["env"] = {key: change(name, f"env.{key}", value) for key, value in server["env"].items()}
     return changed
+
+
+def _name(server: Mapping[str, Any]) -> str:
+    return str(server.get("name", ""))
 
 
 def _servers(config: Mapping[str, Any]) -> list[Any]:
