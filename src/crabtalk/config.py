@@ -7,6 +7,7 @@ This module knows no other part of the daemon and is cheap to import.
 
 import dataclasses
 import ipaddress
+import json
 import os
 import re
 import tomllib
@@ -48,12 +49,13 @@ class Key(NamedTuple):
     section: str  # empty for the top
     name: str
     default: object
+    written: str  # the default as it is written in the file
     help: str
     live: bool  # obeyed after SIGHUP, without a restart
 
 
-def _key(read: _Reader, text: str, *, default: _T, live: bool = False) -> _T:
-    metadata = {"read": read, "help": text, "live": live}
+def _key(read: _Reader, text: str, *, default: _T, written: str = "", live: bool = False) -> _T:
+    metadata = {"read": read, "help": text, "live": live, "written": written or json.dumps(default)}
     field: _T = dataclasses.field(default=default, metadata=metadata)
     return field
 
@@ -179,15 +181,22 @@ class ExecutorConfig:
         _whole(0, 256), "threads for guests that compute for long; 0: one for each processor", default=0
     )
     concurrency: int = _key(_whole(1, 10_000), "guests that are runnable at once", default=256)
-    concurrency_per_agent: int = _key(_whole(1, 10_000), "of one agent's", default=64)
+    concurrency_per_agent: int = _key(_whole(1, 10_000), "of those, one agent's at most", default=64)
     background: int = _key(
         _whole(1, 10_000), "of `concurrency`, for wakes and events; the rest is for who waits", default=192
     )
     queue: int = _key(_whole(1, 1_000_000), "invocations that wait at most", default=1024)
-    queue_per_agent: int = _key(_whole(1, 1_000_000), "of one agent's", default=256)
+    queue_per_agent: int = _key(_whole(1, 1_000_000), "of those, one agent's at most", default=256)
     suspended: int = _key(_whole(1, 100_000), "guests that wait for something at most", default=1000)
-    suspended_per_harness: int = _key(_whole(1, 100_000), "of one harness of an agent", default=64)
-    suspended_memory: int = _key(_bytes(1 << 20, 1 << 44), "that those have touched", default=1 << 30)
+    suspended_per_harness: int = _key(
+        _whole(1, 100_000), "of those, one harness's of an agent at most", default=64
+    )
+    suspended_memory: int = _key(
+        _bytes(1 << 20, 1 << 44),
+        "memory that suspended guests have touched at most",
+        default=1 << 30,
+        written='"1GiB"',
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,6 +207,7 @@ class ImagesConfig:
         _bytes(1 << 20, 1 << 40),
         "memory for loaded images that nothing runs at the moment",
         default=256 << 20,
+        written='"256MiB"',
     )
 
 
@@ -216,7 +226,11 @@ class AuditConfig:
 
     keep_rows: int = _key(_whole(1000, 100_000_000), "the newest rows to keep", default=1_000_000, live=True)
     keep: float = _key(
-        _seconds(3600, 10 * 366 * 86400), "how long to keep a row", default=90 * 86400.0, live=True
+        _seconds(3600, 10 * 366 * 86400),
+        "how long to keep a row",
+        default=90 * 86400.0,
+        written='"90d"',
+        live=True,
     )
 
 
@@ -228,6 +242,7 @@ class ShutdownConfig:
         _seconds(0, 3600),
         "how long a stop waits for what runs before it is interrupted",
         default=10.0,
+        written='"10s"',
         live=True,
     )
 
@@ -335,7 +350,8 @@ def parse_config(
 
 def _keys_of(section: str) -> Iterator[Key]:
     for field in dataclasses.fields(_SECTIONS[section]):
-        yield Key(section, field.name, field.default, field.metadata["help"], field.metadata["live"])
+        known = field.metadata
+        yield Key(section, field.name, field.default, known["written"], known["help"], known["live"])
 
 
 def _section(name: str, kind: Callable[..., Any], table: object, mistakes: list[str]) -> Any:  # noqa: ANN401 - one of the sections

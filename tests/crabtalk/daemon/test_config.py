@@ -1,11 +1,15 @@
 """`config.toml`: every key checked, secrets never shown, what needs a restart."""
 
 import dataclasses
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from crabtalk.config import Config, Secret, keys, load_config, parse_config
 from crabtalk.errors import ConfigError
+
+OPERATING = Path(__file__).parents[3] / "docs" / "operating.md"
 
 
 def mistakes(table, environment=None):
@@ -19,10 +23,18 @@ def test_a_missing_file_is_the_defaults(tmp_path):
 
 
 def test_every_key_can_be_written_as_its_default():
-    table = {}
-    for key in keys():
-        table.setdefault(key.section, {})[key.name] = key.default
+    text = "".join(f"{key.section}.{key.name} = {key.written}\n" for key in keys())
+    table = tomllib.loads(text)
+    table["tcp"]["enabled"] = False
     assert parse_config(table, {}) == Config()
+
+
+def test_the_documentation_lists_every_key():
+    rows = [
+        f"| `{key.section}.{key.name}` | `{key.written}` | {key.help} | {'at once' if key.live else ''} |"
+        for key in keys()
+    ]
+    assert "\n".join(rows) in OPERATING.read_text()
 
 
 @pytest.mark.parametrize("key", list(keys()), ids=lambda key: f"{key.section}.{key.name}")
