@@ -129,13 +129,15 @@ class Images:
     async def _save(self, name: str, info: ImageInfo, elf: bytes) -> None:
         old = self._records.get(name)
         if old is not None and old.sha256 == info.sha256:
-            return
+            old = None  # written all the same: the store may hold damaged bytes, or none
         record = HarnessRecord(name=name, sha256=info.sha256, size=len(elf), added_ms=self._clock.now_ms())
         unused = self._unused(old.sha256, but=name) if old is not None else []
         await self._store.commit([*self._harnesses.save(record, elf), *unused])
         self._records[name] = record
         self._digests.add(info.sha256)
         self._remember(info)
+        for misfit in [one for one in self._misfits if one[0] == info.sha256]:
+            del self._misfits[misfit]
         if old is not None and unused:
             self._forget(old.sha256)
         logger.info("harness stored", extra={"harness": name, "sha256": info.sha256})
@@ -250,10 +252,9 @@ class Images:
         return elf
 
     def _remember(self, info: ImageInfo) -> None:
-        if info.sha256 in self._infos:
-            return
+        old = self._infos.pop(info.sha256, None)
         self._infos[info.sha256] = info
-        self._info_bytes += info.cost_bytes
+        self._info_bytes += info.cost_bytes - (old.cost_bytes if old else 0)
         while self._info_bytes > _INFO_BYTES and len(self._infos) > 1:
             _, oldest = self._infos.popitem(last=False)
             self._info_bytes -= oldest.cost_bytes

@@ -104,3 +104,8 @@ def world(store, home):
     world = World(store, home)
     yield world
     world.images.close()
+
+
+@pytest.fixture
+def make_world():
+    return World

@@ -13,6 +13,7 @@ from crabtalk.store.engine import put
 from crabtalk.store.interfaces.agents import AgentRecord, Agents
 from crabtalk.store.interfaces.harnesses import Harnesses
 from crabtalk.store.interfaces.keyvalue import forget_agent
+from crabtalk.store.sqlite import SqliteEngine
 from crabtalk.tools import Done
 from declared_guests import guest, request, sha256_of
 
@@ -42,6 +43,19 @@ async def test_agents_survive_a_restart(world):
     assert world.agents.all() == declared[::-1]
     assert world.agents.bounds(declared[0], "probe").fuel == 1_000_000
     assert (await world.call(declared[0], "echo", "again")).data == b"again"
+
+
+async def test_agents_survive_a_restart_on_disk(make_world, home, tmp_path):
+    with SqliteEngine(tmp_path / "store.db") as store:
+        world = make_world(store, home)
+        agent = await world.one(storage="1MiB", peers=["*"])
+        await world.ask(agent, "berm.set", "k", "v")
+        world.images.close()
+    with SqliteEngine(tmp_path / "store.db") as store:
+        world = make_world(store, home)
+        assert world.agents.all() == [agent]
+        assert b"v" in (await world.ask(agent, "berm.get", "k")).data
+        world.images.close()
 
 
 async def test_names_are_labels_that_only_one_has(world):

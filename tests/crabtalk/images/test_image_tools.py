@@ -175,6 +175,15 @@ async def test_bytes_that_are_not_those_of_the_pin_never_load(world):
     assert world.tools.usage(agent)[0].error == outcome.message
 
 
+async def test_putting_an_image_again_heals_its_bytes(world):
+    agent = await broken(world)
+    assert (await world.call(agent, "echo")).kind == "load"
+    assert world.tools.tools(agent) == []
+    await world.put("probe")
+    assert (await world.call(agent, "echo", "x")).data == b"x"
+    assert [usage.error for usage in world.tools.usage(agent)] == [""]
+
+
 async def test_bytes_that_are_gone_are_visible_and_may_come_back(world):
     agent = await world.one()
     elf = Harnesses(world.store).elf(sha256_of(guest()))
