@@ -42,7 +42,7 @@ R = TypeVar("R")
 LOG: Final = logging.getLogger(__name__)
 _BATCH: Final = 32  # requests that are served before other connections get their turn
 _AUTH_BYTES: Final = 4096  # of the first frame where a token is asked for
-_LINGER_S: Final = 1.0  # for a peer that is still sending to see why it is closed
+LINGER_S: Final = 1.0  # for a peer that is still sending to see why it is closed
 _ALWAYS: Final = frozenset({"ping", "cancel", "auth"})  # served however many requests are in flight
 
 
@@ -159,7 +159,7 @@ class Connection(Generic[R]):
 
     async def _linger(self) -> None:
         """Read on for a moment: closing with bytes unread takes the error from a peer that still sends."""
-        with trio.move_on_after(_LINGER_S):
+        with trio.move_on_after(LINGER_S):
             while await self._stream.receive():
                 pass
 

@@ -6,7 +6,7 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from crabtalk.connection import Budget, Connection, ConnectionLimits
+from crabtalk.connection import LINGER_S, Budget, Connection, ConnectionLimits
 from crabtalk.dispatch import Table
 from crabtalk.errors import Busy, RequestError, Unauthorized
 from crabtalk.transports.stream import Accepted, Listener
@@ -15,6 +15,7 @@ from crabtalk.wire.codec import encode_reply, error_reply
 R = TypeVar("R")
 
 LOG: Final = logging.getLogger(__name__)
+_MAX_LINGERING: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,7 @@ class Server(Generic[R]):
         self._stopped = False
         self._accepted = 0
         self._refused = 0
+        self._lingering = 0  # refused, and told why
         self._past_requests = 0  # of connections that have ended
 
     def statistics(self) -> ServerStatistics:
@@ -116,7 +118,7 @@ class Server(Generic[R]):
         if refusal is not None:
             self._refused += 1
             LOG.warning("refused a client, %s: %s", accepted.peer.name, refusal.message)
-            _refuse(accepted, refusal)
+            nursery.start_soon(self._refuse, accepted, refusal)
             return
         self._accepted += 1
         connection = Connection(
@@ -152,12 +154,17 @@ class Server(Generic[R]):
             self._connections.discard(connection)
             self._ended.unpark_all()
 
-
-def _refuse(accepted: Accepted, refusal: RequestError) -> None:
-    """Say why and close; a peer that does not take a few bytes at once goes without."""
-    try:
-        accepted.stream.send_nowait(encode_reply(error_reply(refusal), None))
-    except BrokenPipeError:
-        pass
-    finally:
-        accepted.stream.close()
+    async def _refuse(self, accepted: Accepted, refusal: RequestError) -> None:
+        """Say why and close; a moment later, if there is room, for a peer that sends before it reads."""
+        self._lingering += 1
+        try:
+            accepted.stream.send_nowait(encode_reply(error_reply(refusal), None))
+            if self._lingering <= _MAX_LINGERING:
+                with trio.move_on_after(LINGER_S):
+                    while await accepted.stream.receive():
+                        pass
+        except BrokenPipeError:
+            pass
+        finally:
+            self._lingering -= 1
+            accepted.stream.close()

@@ -80,7 +80,9 @@ def open_tcp(
         family = socket.AF_INET if isinstance(address, ipaddress.IPv4Address) else socket.AF_INET6
         sock = _bind(host, port, family)
     except OSError as error:
-        raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+        raise ConfigError(
+            f"cannot listen on {host} port {port}: {(error.strerror or str(error)).lower()}"
+        ) from error
     try:
         port_path = run_dir / PORT_NAME
         _write_private(port_path, f"{sock.getsockname()[1]}\n")

@@ -79,13 +79,13 @@ def open_unix(path: Path) -> UnixListener:
         make_private_directory(path.parent)
         lock_fd = _lock(path.with_name(path.name + ".lock"))
     except OSError as error:
-        raise ConfigError(f"cannot listen on {path}: {error.strerror or error}") from error
+        raise ConfigError(f"cannot listen on {path}: {(error.strerror or str(error)).lower()}") from error
     try:
         _remove_stale(path)
         return UnixListener(_bind(path), path, lock_fd)
     except OSError as error:
         os.close(lock_fd)
-        raise ConfigError(f"cannot listen on {path}: {error.strerror or error}") from error
+        raise ConfigError(f"cannot listen on {path}: {(error.strerror or str(error)).lower()}") from error
     except BaseException:
         os.close(lock_fd)
         raise
