@@ -118,9 +118,10 @@ class Images:
         if len(sha256) != _DIGEST:
             raise BadRequest(f"sha256: expected 64 hexadecimal digits, got {len(sha256)} characters")
         async with self.lock:
+            found = await trio.to_thread.run_sync(lambda: hashlib.sha256(elf).hexdigest())
+            if found != sha256.lower():
+                raise BadRequest(f"image has sha256 {found}, expected {sha256.lower()}")
             info = await trio.to_thread.run_sync(read_info, elf)
-            if info.sha256 != sha256.lower():
-                raise BadRequest(f"image has sha256 {info.sha256}, expected {sha256.lower()}")
             if info.error:
                 raise BadRequest(f"image does not load: {info.error}")
             await self._save(name, info, elf)
