@@ -14,6 +14,8 @@ from crabtalk.work_queue import QueueLimits, QueueStatistics
 
 ON_WAKE: Final = "on_wake"
 ON_NOTIFY: Final = "on_notify"
+# The message of an invocation that was cancelled with the task that awaited it, and by nobody else.
+TAKEN_BACK: Final = "who asked for it took it back"
 
 # Called when a guest has ended: says what goes into the batch that holds its audit row. None: write nothing,
 # not even the row, since the same work will run again.

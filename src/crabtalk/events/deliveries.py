@@ -18,12 +18,13 @@ from crabtalk.events.routes import Place, Queue, Routes
 from crabtalk.executor import Executor
 from crabtalk.ids import new_id
 from crabtalk.scheduling.locks import Locks
+from crabtalk.scheduling.occurrence import was_cut_off
 from crabtalk.scheduling.targets import Owner, Targets
 from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.audit import Audit, AuditRow, Ending
 from crabtalk.store.interfaces.subscriptions import DeliveryRecord, Subscriptions
-from crabtalk.tools import Outcome, Trapped, Trigger
+from crabtalk.tools import Outcome, Trigger
 from crabtalk.work import ON_NOTIFY, Work
 
 logger = logging.getLogger(__name__)
@@ -228,7 +229,7 @@ class Deliveries:
 
     def end_writes(self, delivery: "_Delivery", outcome: Outcome) -> list[Write] | None:
         """Return what ends an event, None if it is to run again: the daemon stopped its guest."""
-        if self._stopping.is_set() and isinstance(outcome, Trapped) and outcome.kind == "cancelled":
+        if was_cut_off(outcome, stopping=self._stopping.is_set()):
             return None
         return self._removal(delivery.record)
 

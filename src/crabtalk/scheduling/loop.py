@@ -26,6 +26,7 @@ from crabtalk.scheduling.occurrence import (
     argument,
     missed_event,
     unrun_row,
+    was_cut_off,
 )
 from crabtalk.scheduling.targets import Owner, Targets
 from crabtalk.scheduling.wakes import MAX_ATTEMPTS, WakeService
@@ -33,7 +34,7 @@ from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.audit import Audit, AuditRow, Ending
 from crabtalk.store.interfaces.wakes import WakeRecord
-from crabtalk.tools import Outcome, Trapped, Trigger
+from crabtalk.tools import Outcome, Trigger
 from crabtalk.work import ON_WAKE, Work
 from crabtalk.work_queue import Overloaded
 
@@ -295,7 +296,7 @@ class WakeLoop:
 
     def finish(self, record: WakeRecord, outcome: Outcome) -> list[Write] | None:
         """Return what ends an occurrence, None if it is to run again: the daemon stopped its guest."""
-        if self._stopping and isinstance(outcome, Trapped) and outcome.kind == "cancelled":
+        if was_cut_off(outcome, stopping=self._stopping):
             return None
         return self._wakes.removal(record)
 

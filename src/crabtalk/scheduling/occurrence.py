@@ -10,8 +10,8 @@ from crabtalk.store.engine import Write
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.audit import AuditRow, Ending
 from crabtalk.store.interfaces.wakes import WakeRecord
-from crabtalk.tools import Trigger
-from crabtalk.work import ON_WAKE
+from crabtalk.tools import Outcome, Trapped, Trigger
+from crabtalk.work import ON_WAKE, TAKEN_BACK
 
 MISSED: Final = "wake:missed"  # the source of the event
 
@@ -51,6 +51,13 @@ def argument(record: WakeRecord, now_ms: int, reason: Reason) -> bytes:
         "reason": reason,
     }
     return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def was_cut_off(outcome: Outcome, *, stopping: bool) -> bool:
+    """Report whether a guest was stopped with the daemon, so that what it ran for is not over."""
+    if not isinstance(outcome, Trapped) or outcome.kind != "cancelled":
+        return False
+    return stopping or outcome.message == TAKEN_BACK
 
 
 def missed_event(record: WakeRecord) -> dict[str, object]:

@@ -136,7 +136,14 @@ async def test_one_key_is_never_in_flight_twice(world, natives, schedule):
 async def test_a_guest_that_arms_itself_again_first_runs_on(world, natives):
     async def act(seen):
         await world.wakes.schedule(
-            natives.me.id, "clockwork", seen.argument["scheduled_at_ms"] + 60_000, b"", "tick", limit=1
+            natives.me.id,
+            "clockwork",
+            seen.argument["scheduled_at_ms"] + 60_000,
+            b"",
+            "tick",
+            limit=1,
+            chain=seen.context.chain,
+            depth=seen.context.depth,
         )
 
     natives.add("clockwork", "on_wake", act=act)
