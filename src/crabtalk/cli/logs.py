@@ -3,6 +3,8 @@
 import argparse
 import collections
 import sys
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from berm.cli.arguments import count
@@ -15,6 +17,7 @@ from crabtalk.cli.instants import show_instant
 from crabtalk.cli.naming import Names
 
 if TYPE_CHECKING:
+    from crabtalk.client.sync import SyncClient
     from crabtalk.wire.pb import crabtalk_pb2 as pb
 
 SILENCE_S = (
@@ -44,13 +47,19 @@ def run(args: argparse.Namespace) -> int:
                 for line in lines:
                     _print_line(line, names, as_json=args.json)
             return DONE
-        kept: collections.deque[pb.LogLine] = collections.deque(maxlen=args.lines)
-        with client.tail_logs(level=args.level) as lines:
-            while (one := lines.next_within(SILENCE_S)) is not None:
-                kept.append(one)
-    for line in kept:
-        _print_line(line, names, as_json=args.json)
+        for line in _kept(client, args.level, args.lines):
+            _print_line(line, names, as_json=args.json)
     return DONE
+
+
+def _kept(client: "SyncClient", level: str, most: int | None) -> "Sequence[pb.LogLine]":
+    """Return the lines that the daemon has, the last `most` of them, and none that is written meanwhile."""
+    began_ms = time.time_ns() // 1_000_000
+    kept: collections.deque[pb.LogLine] = collections.deque(maxlen=most)
+    with client.tail_logs(level=level) as lines:
+        while (line := lines.next_within(SILENCE_S)) is not None and line.time_ms <= began_ms:
+            kept.append(line)
+    return kept
 
 
 def _print_line(line: "pb.LogLine", names: Names, *, as_json: bool) -> None:

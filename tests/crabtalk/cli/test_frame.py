@@ -39,7 +39,7 @@ def crabtalk(*arguments, **options):
 
 
 def imported(*arguments):
-    """List the modules that a command has imported when it ends."""
+    """Return the modules that a command has imported when it ends, and what it printed."""
     program = (
         "import sys, crabtalk.cli\n"
         "try:\n    crabtalk.cli.main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
@@ -48,7 +48,7 @@ def imported(*arguments):
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=True
     )
-    return set(done.stderr.splitlines())
+    return set(done.stderr.splitlines()), done.stdout
 
 
 def words(command):
@@ -70,14 +70,14 @@ def test_help_of_a_group_lists_its_actions(group):
 
 @pytest.mark.parametrize("command", COMMANDS, ids=words)
 def test_every_command_has_help_that_imports_nothing_heavy(command):
-    done = imported(*command, "--help")
-    assert done & NOT_FOR_HELP == set()
-    assert crabtalk(*command, "--help").stdout.startswith(f"usage: crabtalk {' '.join(command)}")
+    modules, printed = imported(*command, "--help")
+    assert modules & NOT_FOR_HELP == set()
+    assert printed.startswith(f"usage: crabtalk {' '.join(command)} ")
 
 
 def test_an_import_that_is_heavy_would_be_seen():
-    assert {"crabtalk.cli", "argparse"} <= imported("--help")
-    assert "google.protobuf" in imported("version")
+    assert {"crabtalk.cli", "argparse"} <= imported("--help")[0]
+    assert "google.protobuf" in imported("version")[0]
 
 
 def fastest(command):
@@ -105,7 +105,7 @@ def test_help_is_quick():
 
 def test_ps_is_quick_and_imports_no_event_loop(daemon):
     ps = ["ps", "--home", str(daemon.home)]
-    assert imported(*ps) & {"anyio", "trio", "asyncio", "rvcore", "sqlite3"} == set()
+    assert imported(*ps)[0] & {"anyio", "trio", "asyncio", "rvcore", "sqlite3"} == set()
     unavoidable = "argparse, typing, pathlib, socket, dataclasses, google.protobuf.internal.builder"
     assert quick_enough([sys.executable, "-m", "crabtalk", *ps], unavoidable)
 
