@@ -36,7 +36,7 @@ from crabtalk.store.interfaces.wakes import ChainRecord
 from crabtalk.tools import Context, Done, Failed, InlineProvider, Outcome, ToolProvider, Trapped, Trigger
 from crabtalk.turns import Threads
 from crabtalk.watchdog import GRACE_S
-from crabtalk.work import ExecutorLimits, ExecutorStatistics, Running, Work
+from crabtalk.work import TAKEN_BACK, ExecutorLimits, ExecutorStatistics, Running, Work
 from crabtalk.work_queue import State, WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -275,7 +275,7 @@ class Executor:
             return run.call(context, work.entry, work.args)
         except RequestError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a provider raises, the daemon goes on
+        except Exception as error:  # noqa: BLE001 - as `_outcome_of`
             return _broken(run, error)
 
     async def _drive(self, run: Run, began: Outcome | Awaitable[Outcome] | None = None) -> Outcome:
@@ -285,10 +285,10 @@ class Executor:
         except RequestError as error:
             self._note_refusal(run.work, error)
             raise
-        except trio.Cancelled:
+        except BaseException as error:  # noqa: BLE001 - cancellations, alone or in groups; raised again
             with trio.CancelScope(shield=True):
                 await self._note_cancelled(run)
-            raise
+            raise _cancellation(run, error) from None
         else:
             with trio.CancelScope(shield=True):  # milliseconds: a thread's digest, one commit
                 await self._end(run, outcome)
@@ -303,20 +303,18 @@ class Executor:
             RequestError: if it was not run.
         """
         assert run.scope is not None  # noqa: S101 - `_registered` made it
-        with run.scope:
-            if began is None:
-                await self._turn_of(run)
-                run.started_ms, run.started_s = self._clock.now_ms(), self._clock.monotonic()
-                began = self._begin(run, run.started_s)
-            run.scope.deadline = run.deadline + GRACE_S
-            if isinstance(began, _OUTCOMES):
-                return began
-            try:
-                return await began
-            except RequestError:
-                raise
-            except Exception as error:  # noqa: BLE001 - as `_begin`
-                return _broken(run, error)
+        try:
+            with run.scope:
+                if began is None:
+                    await self._turn_of(run)
+                    run.started_ms, run.started_s = self._clock.now_ms(), self._clock.monotonic()
+                    began = self._begin(run, run.started_s)
+                run.scope.deadline = run.deadline + GRACE_S
+                return began if isinstance(began, _OUTCOMES) else await began
+        except RequestError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a provider raises, the daemon goes on
+            return _broken(run, error)
         return self._stopped(run)
 
     async def _turn_of(self, run: Run) -> None:
@@ -434,7 +432,7 @@ class Executor:
         """Write the row of a run whose asker went away."""
         if not run.began and run.work.finish is not None:
             return
-        outcome = Trapped("cancelled", run.stopped_because or "who asked for it took it back")
+        outcome = Trapped("cancelled", run.stopped_because or TAKEN_BACK)
         try:
             await self._end(run, outcome)
         except Internal:
@@ -455,6 +453,16 @@ def _broken(run: Run, error: Exception) -> Trapped:
     """Return the outcome of a provider that raised what it must not."""
     logger.error("invocation %s of `%s` failed inside the daemon", run.id, run.work.harness, exc_info=error)
     return Trapped("internal", f"{type(error).__name__}: {error}"[: accounting.MESSAGE_CHARACTERS])
+
+
+def _cancellation(run: Run, error: BaseException) -> BaseException:
+    """Return what of `error` is the caller's to hear: not what a guest's tasks raised as they ended."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    ours, others = error.split(Exception)
+    if ours is not None and others is not None:
+        _broken(run, ours)
+    return others or error
 
 
 def _running(run: Run) -> Running:

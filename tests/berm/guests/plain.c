@@ -65,6 +65,10 @@ static Result call(u64 which) {
 TOOL(ask) { return call(CALL_test_ask); }
 TOOL(wait) { return call(CALL_test_wait); }
 TOOL(block) { return call(CALL_test_block); }
+TOOL(block_then_wait) {
+    ecall2(CALL_test_block, (u64)args, 1);
+    return call(CALL_test_wait);
+}
 TOOL(get) { return call(CALL_berm_get); }
 TOOL(call) { return call(CALL_berm_call); }
 TOOL(unbound) { return call(CALL_berm_fs_read); }

@@ -1,4 +1,4 @@
-"""What the executor's tests share: agents, native tools behind the seam, raw images behind it, and an executor."""
+"""What the executor's tests share: native tools and raw images behind the seam, and an executor for them."""
 
 import gc
 from collections.abc import Awaitable

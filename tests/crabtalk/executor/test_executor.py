@@ -1,3 +1,4 @@
+# ruff: noqa: ARG001 - pytest-trio finds the clock among a test's arguments
 """The way of a piece of work: outcomes, rows, refusals and limits, with native tools behind the seam."""
 
 import hashlib
@@ -257,10 +258,10 @@ async def test_refused_work_is_not_finished_and_has_no_row(setup, native):
 
 async def test_a_store_that_fails_is_said_and_frees_everything(setup, native, caplog):
     class Store(MemoryEngine):
-        async def commit(self, batch):
+        async def commit(self, _batch):
             raise StoreError("disk full")
 
-        def defer(self, batch):
+        def defer(self, _batch):
             raise StoreError("disk full")
 
     s = setup(native(tool=lambda _context, _args: b"x"), store=Store())
@@ -277,7 +278,7 @@ async def test_one_key_runs_once_at_a_time_and_after_the_other_s_commit(setup, n
     order = []
 
     class Store(MemoryEngine):
-        async def commit(self, batch):
+        async def commit(self, _batch):
             order.append("commit begins")
             await trio.sleep(1)
             order.append("commit ends")
@@ -371,7 +372,9 @@ async def test_a_cancellation_at_each_step_leaves_nothing_behind(setup, native, 
         nursery.cancel_scope.cancel()
     assert s.executor.idle
     statistics = s.executor.statistics().queue
-    assert (statistics.running, statistics.queued, statistics.suspended, statistics.suspended_bytes) == (0,) * 4
+    assert (statistics.running, statistics.queued, statistics.suspended, statistics.suspended_bytes) == (
+        0,
+    ) * 4
     assert await s.run("tool") == Done(b"")
 
 

@@ -7,12 +7,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from crabtalk import work_queue
 from crabtalk.errors import Busy
-from crabtalk.work_queue import Overloaded, QueueLimits, Rate, State, Ticket, WorkQueue
+from crabtalk.work_queue import Overloaded, QueueLimits, Rate, State, WorkQueue
 
 
 def queue_of(**limits):
     return WorkQueue(QueueLimits(**limits))
+
+
+class Ticket(work_queue.Ticket):
+    """With the name of its owner, for the tests to read."""
+
+    name = ""
 
 
 def admit(queue, owner="a/h", *, interactive=True, key=None, inherits=False, concurrency=100, **options):
@@ -20,10 +27,6 @@ def admit(queue, owner="a/h", *, interactive=True, key=None, inherits=False, con
     ticket.name = owner
     queue.admit(ticket, tuple(owner.split("/")), concurrency=concurrency, **options)
     return ticket
-
-
-class Ticket(Ticket):  # noqa: F811 - with a name, for the tests to read
-    name = ""
 
 
 def test_work_runs_at_once_while_there_are_slots():
