@@ -7,9 +7,11 @@ batch that deletes it, by the hooks of those who keep them.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol
+
+import trio
 
 from crabtalk.agent_index import AgentIndex, Entry, read_stored
 from crabtalk.binding import Owner, Services, describe
@@ -340,18 +342,21 @@ class AgentService:
                 yield record.name, entry.config.description
 
     async def _tell(self, record: AgentRecord) -> None:
-        for listener in self._listeners:
-            try:
-                await listener.on_declare(record)
-            except Exception:
-                logger.exception("a listener failed", extra={"agent": record.id})
+        await self._tell_all(record, [one.on_declare for one in self._listeners])
 
     async def _tell_gone(self, record: AgentRecord) -> None:
-        for listener in self._listeners:
-            try:
-                await listener.on_forget(record)
-            except Exception:
-                logger.exception("a listener failed", extra={"agent": record.id})
+        await self._tell_all(record, [one.on_forget for one in self._listeners])
+
+    async def _tell_all(
+        self, record: AgentRecord, told: Iterable[Callable[[AgentRecord], Awaitable[None]]]
+    ) -> None:
+        # It is stored, so everybody hears of it, whatever becomes of whoever asked for it.
+        with trio.CancelScope(shield=True):
+            for tell in told:
+                try:
+                    await tell(record)
+                except Exception:
+                    logger.exception("a listener failed", extra={"agent": record.id})
 
 
 def _without_identity(config: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -342,6 +342,21 @@ async def test_listeners_are_told_of_every_change(world, caplog):
     assert "a listener failed" in caplog.text
 
 
+async def test_what_is_stored_is_told_whoever_asked_for_it(world):
+    class Slow(Listener):
+        async def on_declare(self, agent):
+            await trio.sleep(0.01)
+            await super().on_declare(agent)
+
+    slow, listener = Slow(), Listener()
+    for one in (slow, listener):
+        world.agents.add_listener(one)
+    with trio.move_on_after(0.005):
+        await world.declare()
+    assert slow.told == listener.told == [("declare", "tester", 1)]
+    assert world.agents.by_name("tester")
+
+
 async def test_what_belongs_to_an_agent_goes_with_it(world):
     agent = await world.one(storage="1MiB")
     other = await world.one(storage="1MiB", agent="other")
