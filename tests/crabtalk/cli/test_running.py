@@ -233,3 +233,10 @@ def test_version_names_both_sides(ask):
     from importlib.metadata import version
 
     assert ask("version") == {"command": version("crabtalk"), "daemon": version("crabtalk")}
+
+
+def test_another_version_on_the_other_side_is_said(run, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda _name: "0.0.9")
+    status, out, err = run("version")
+    assert (status, err) == (DONE, "crabtalk: the daemon runs another version: restart it\n")
+    assert out.splitlines()[0] == b"command\t0.0.9"
