@@ -1,11 +1,11 @@
-"""Writes batches to a store on a disk that fails or ends it: a program for `test_crash.py`, run under `disk.c`.
+"""Writes batches to a store on a disk that fails, or ends it: the program of `test_crash.py`.
 
     store_trials.py record DIRECTORY LOG         write, and log what the disk was asked for
     store_trials.py die DIRECTORY STEP           for each STEPth operation: a child that dies there
     store_trials.py fail DIRECTORY STEP ERRNO    for each STEPth operation: it fails once
     store_trials.py load PATH                    write from several threads until killed
 
-What a batch holds and what must be found of it is in `batch` and `missing`, which the tests use too.
+All but `load` run under `disk.c`. What a batch holds and what must be found of it is in `batch` and `missing`, which the tests use too.
 """
 
 import ctypes
