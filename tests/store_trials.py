@@ -5,7 +5,8 @@
     store_trials.py fail DIRECTORY STEP ERRNO    for each STEPth operation: it fails once
     store_trials.py load PATH                    write from several threads until killed
 
-All but `load` run under `disk.c`. What a batch holds and what must be found of it is in `batch` and `missing`, which the tests use too.
+All but `load` run under `disk.c`. What a batch holds and what must be found of it is in `batch` and
+`missing`, which the tests use too.
 """
 
 import ctypes
