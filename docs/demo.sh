@@ -2,7 +2,36 @@
 # What `make demo` shows. Each command is printed, run, and must end as its line here says.
 set -u
 image=${TMPDIR:-/tmp}/berm-demo-$$.elf
-trap 'rm -f "$image"' EXIT
+CRABTALK_HOME=$(mktemp -d)
+export CRABTALK_HOME
+daemon=
+tail=
+
+clean_up() {
+    for process in $tail $daemon; do
+        kill "$process" 2> /dev/null
+    done
+    rm -rf "$image" "$CRABTALK_HOME"
+}
+trap clean_up EXIT
+
+fail() {
+    echo "demo: $1" >&2
+    cat "$CRABTALK_HOME/log" >&2 2> /dev/null
+    exit 1
+}
+
+# until_true WHAT COMMAND…: try for 20 seconds.
+until_true() {
+    what=$1
+    shift
+    tries=0
+    until "$@" > /dev/null 2>&1; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 200 ] || fail "$what"
+        sleep 0.1
+    done
+}
 
 say() {
     printf '\n# %s\n' "$1"
@@ -23,9 +52,7 @@ expect() {
     "$@"
     ended=$?
     echo
-    [ "$ended" = "$status" ] && return
-    echo "demo: expected exit code $status, got $ended" >&2
-    exit 1
+    [ "$ended" = "$status" ] || fail "expected exit code $status, got $ended"
 }
 
 say 'A tool is one ELF file. This one has a single tool, and reaches nothing.'
@@ -48,3 +75,56 @@ expect 1 berm run "$image" amount '{"age":3}'
 
 say 'A tool that never ends is stopped.'
 expect 1 berm run "$image" halve '{"number":0}' --deadline 0.2
+
+say 'A daemon decides when tools run, and keeps what they keep. Here it has a home of its own, a temporary one.'
+echo '$ crabtalkd &'
+crabtalkd 2> "$CRABTALK_HOME/log" &
+daemon=$!
+until_true 'the daemon does not answer' crabtalk status
+expect 0 crabtalk status
+
+say 'An image that is added is checked and stored, and reaches nothing yet.'
+expect 0 crabtalk harness add harness/os/os.elf
+expect 0 crabtalk harness add harness/reminders/reminders.elf
+
+say 'An agent declares which of them it has, and what each may reach.'
+cat > "$CRABTALK_HOME/agent.toml" << TOML
+name = "ann"
+
+[[harnesses]]
+name = "os"
+files = "$PWD"
+
+[[harnesses]]
+name = "reminders"
+zone = "Europe/Berlin"
+storage = "1MiB"
+schedule = 100
+topics = ["reminders:*"]
+TOML
+expect 0 cat "$CRABTALK_HOME/agent.toml"
+expect 0 crabtalk agent add "$CRABTALK_HOME/agent.toml"
+
+say 'A tool is called through the socket, by any client in any language.'
+expect 0 crabtalk call ann os read '{"path":"README.md","limit":1}'
+
+say 'A harness lets itself be woken; what it publishes then goes to whoever asked for it.'
+crabtalk event tail -n 1 'reminders:*' > "$CRABTALK_HOME/events" &
+tail=$!
+expect 0 crabtalk call ann reminders remind '{"when":"in 4 seconds","text":"stand up"}'
+expect 0 crabtalk wake ls
+until_true 'no event came' grep -q 'stand up' "$CRABTALK_HOME/events"
+wait "$tail"
+tail=
+echo "$ crabtalk event tail -n 1 'reminders:*'"
+cat "$CRABTALK_HOME/events"
+
+say 'Everything that ran has left a row.'
+expect 0 crabtalk audit
+
+say 'Told to stop, it finishes what runs and ends in order.'
+printf '$ kill %s; wait %s\n' "$daemon" "$daemon"
+kill "$daemon"
+wait "$daemon" || fail "the daemon ended with $?"
+daemon=
+tail -n 1 "$CRABTALK_HOME/log"
