@@ -197,3 +197,41 @@ class World:
         with trio.fail_after(seconds):
             while not condition():  # noqa: ASYNC110 - conditions are anything
                 await trio.sleep(0.001)
+
+
+class PowerCut(BaseException):
+    """The end of a life of the daemon, in the middle of whatever it does."""
+
+
+class FailingEngine:
+    """An engine whose power fails at one of its commits, just before it or just after."""
+
+    def __init__(self, inner, fail_at=None, *, after=False):
+        self._inner = inner
+        self._fail_at = fail_at
+        self._after = after
+        self.commits = 0
+        self.failed = False
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    async def commit(self, batch):
+        self._check()
+        self.commits += 1
+        if self.commits != self._fail_at:
+            await self._inner.commit(batch)
+            self._check()  # what others did not hear of is not heard of later either
+            return
+        if self._after:
+            await self._inner.commit(batch)
+        self.failed = True
+        raise PowerCut
+
+    def defer(self, batch):
+        self._check()
+        self._inner.defer(batch)
+
+    def _check(self):
+        if self.failed:
+            raise PowerCut
