@@ -13,6 +13,8 @@ from collections import Counter
 
 import pytest
 
+import rvcore
+
 from . import isa, rvc
 from .hart import Hart, JumpRule
 from .isa import Instruction
@@ -21,6 +23,7 @@ from .programs import RA, T0, RandomProgram, describe, random_program
 from .state import CODE, difference
 
 _LINKS = (RA, T0)
+_EXIT_PC = 0xFFFF_FFFF_FFFF_F000  # what `ra` holds when a function is entered
 INSTRUCTIONS = 800
 
 
@@ -50,6 +53,8 @@ def rule_of(code: bytes, targets: set[int]) -> JumpRule:
         constant, register = before.get(hart.pc, (0, 0))
         if register == op.rs1 and register and target == (constant + op.imm) & ~1:
             return None
+        if op.rs1 in _LINKS and op.rd != op.rs1 and target == _EXIT_PC:
+            return "RETURNED"  # one of the random values is where the host is returned to
         if op.rs1 in _LINKS and op.rd == 0:
             return None if target in returns else "BAD_RETURN"
         switches = op.rs1 in _LINKS and op.rd != op.rs1
@@ -69,6 +74,9 @@ def _check(program: RandomProgram) -> str | None:
     with RvcoreRun(program.code, program.registers, program.memory, targets=targets) as machine:
         call = machine.start()
         done = call.run(INSTRUCTIONS)
+        if expected.stop == "RETURNED":
+            assert done.reason is rvcore.ExitReason.RETURNED, describe(program)
+            return expected.stop
         state = machine.state(call, done.trap)
         assert difference(expected, state, ignore=("stop",)) == "", describe(program)
         name = done.trap.code.name if done.trap is not None else None
@@ -81,6 +89,12 @@ def test_a_few_programs_are_checked_by_the_rule() -> None:
     """Small enough for the slow builds."""
     for seed in range(20):
         _check(random_program(seed, returns=True))
+
+
+@pytest.mark.core
+def test_a_program_may_return_to_the_host_from_anywhere() -> None:
+    """By a switch of coroutines, too: it gains nothing over returning."""
+    assert _check(random_program(13412, returns=True)) == "RETURNED"
 
 
 @pytest.mark.parametrize("first", [100, 200, 300])
