@@ -72,4 +72,4 @@ def _answer(tool: str, outcome: Outcome) -> bytes:
         return outcome.data
     if isinstance(outcome, Failed):
         raise Failure(outcome.message)
-    raise Failure(f"`{tool}` died: {outcome.kind}")
+    raise Failure(f"`{tool}` died: {outcome.kind.replace('_', ' ')}")

@@ -1,0 +1,92 @@
+"""Threads in turns: bounded, fair between agents, and nobody's when whoever waited has gone."""
+
+import threading
+import time
+
+import pytest
+import trio
+
+from crabtalk.turns import Threads, Turns
+
+pytestmark = pytest.mark.trio
+
+
+async def take_turns(turns, agent, order, times=1):
+    for _ in range(times):
+        await turns.acquire(agent)
+        order.append(agent)
+        await trio.lowlevel.checkpoint()
+        turns.release()
+
+
+async def test_agents_take_turns_however_many_stand_in_line():
+    turns, order = Turns(1), []
+    await turns.acquire("first")
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(take_turns, turns, "many", order)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(take_turns, turns, "one", order)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (turns.in_use, turns.waiting, turns.contended) == (1, 6, True)
+        turns.release()
+    assert order == ["many", "one", "many", "many", "many", "many"]
+    assert (turns.in_use, turns.waiting, turns.contended) == (0, 0, False)
+
+
+async def test_there_are_only_so_many():
+    turns, inside, most = Turns(3), [], []
+
+    def work():
+        inside.append(threading.get_ident())
+        most.append(len(inside))
+        time.sleep(0.01)
+        inside.pop()
+
+    async def run():
+        await turns.acquire("a")
+        await turns.run(work)
+        turns.release()
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(12):
+            nursery.start_soon(run)
+    assert max(most) == 3
+
+
+async def test_whoever_is_cancelled_in_line_is_taken_out():
+    turns = Turns(1)
+    await turns.acquire("a")
+    with trio.move_on_after(0.01):
+        await turns.acquire("b")
+    assert turns.waiting == 0
+    turns.release()
+    assert turns.in_use == 0
+
+
+async def test_a_turn_given_to_somebody_who_is_cancelled_goes_to_the_next():
+    turns, got = Turns(1), []
+    await turns.acquire("a")
+
+    async def wait(agent, scope):
+        with scope:
+            await turns.acquire(agent)
+            got.append(agent)
+            turns.release()
+
+    scopes = [trio.CancelScope(), trio.CancelScope()]
+    async with trio.open_nursery() as nursery:
+        for agent, scope in zip("bc", scopes, strict=True):
+            nursery.start_soon(wait, agent, scope)
+            await trio.testing.wait_all_tasks_blocked()
+        turns.release()
+        scopes[0].cancel()
+    assert got in (["c"], ["b", "c"])  # trio may deliver the turn or the cancellation first
+    assert (turns.in_use, turns.waiting) == (0, 0)
+
+
+async def test_bounds_are_checked():
+    with pytest.raises(ValueError, match="expected 1 or more, got 0"):
+        Turns(0)
+    assert Threads(0, 5).computing.threads >= 1
+    assert Threads(3, 5).blocking.threads == 5
