@@ -1,11 +1,14 @@
 """What the documents show is what happens: every command, program and link in them is tried here."""
 
+import contextlib
 import itertools
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -69,17 +72,18 @@ def write_file(block: Block, directory: Path) -> None:
 class Shell:
     """One bash for a whole document, so that `cd`, variables and `$?` carry on."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, temporary: Path) -> None:
         self.process = subprocess.Popen(
             ["bash", "--norc", "-s"],
             cwd=directory,
-            env=environment(),
+            env={**environment(), "TMPDIR": str(temporary)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             encoding="utf-8",
             errors="backslashreplace",
+            start_new_session=True,
         )
 
     def run(self, steps: list[Step]) -> list[str]:
@@ -87,7 +91,12 @@ class Shell:
         # Each command reads an empty stdin, not the script.
         after = f"s=$?; printf '\\n{MARK}%d\\n' $s; (exit $s)\n"
         script = "".join(f"{{ {step.command}\n}} </dev/null\n{after}" for step in steps)
-        printed, _ = self.process.communicate(script, timeout=TIMEOUT_S)
+        try:
+            printed, _ = self.process.communicate(script, timeout=TIMEOUT_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # a daemon that a command has left running
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
         return re.split(rf"\n{MARK}\d+\n", printed)[:-1]
 
 
@@ -111,7 +120,9 @@ def test_commands_print_what_the_document_says(path, reader):
             write_file(block, reader)
         elif block.language == "console":
             run += [step for step in steps(block) if not is_make(step)]
-    printed = Shell(reader).run(run)
+    # Short, since a home may be made in it, whose sockets have a bound on their paths.
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
+        printed = Shell(reader, Path(temporary)).run(run)
     differences = [
         f"line {step.line}: $ {step.command}\n{step.expected}\n--- printed\n{actual.rstrip()}\n"
         for step, actual in zip(run, printed, strict=True)
