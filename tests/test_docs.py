@@ -197,3 +197,13 @@ def test_an_ellipsis_stands_for_text_or_lines():
     assert matches("a … c\n…\nlast", "a b c\nx\ny\nlast")
     assert matches("a\n…\nb", "a\nb")
     assert matches("…", "")
+
+
+def test_promises_have_the_tests_that_are_named():
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    missing = [
+        f"{path}::{name}" if name else path
+        for path, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text)
+        if not (ROOT / path).exists() or (name and f"def {name}(" not in (ROOT / path).read_text())
+    ]
+    assert missing == []
