@@ -1,0 +1,1 @@
+"""What an agent says and hears: values of a conversation, the seam of models, and the loop over both."""
