@@ -34,6 +34,7 @@ MISSED_MS: Final = 24 * 3600 * 1000  # how long an event may be undeliverable
 _PER_AGENT: Final = 16  # deliveries of one agent that run at once
 _BUSY_S: Final = 1.0  # until an event that found the queue full is tried again, at first
 _MAX_BUSY_S: Final = 30.0
+_BROKEN_S: Final = 30.0  # and one for which the store did not work
 _RETRY_S: Final = 60.0  # until a harness that could not be run is asked for again, at first
 _MAX_RETRY_S: Final = 600.0
 
@@ -96,13 +97,13 @@ class Deliveries:
         self._nursery.start_soon(self._drain, queue, name=f"deliver to subscription {queue.record.id}")
 
     async def _drain(self, queue: Queue) -> None:
-        try:
-            while _ready(queue) and not self._stopping.is_set():
+        while _ready(queue) and not self._stopping.is_set():
+            try:
                 await self._deliver(queue, queue.places[0])
-        except Exception:
-            logger.exception("subscription %d is left alone until the next start", queue.record.id)
-        else:
-            queue.draining = False
+            except Exception:
+                logger.exception("subscription %d is tried again in a while", queue.record.id)
+                await self._wait(queue.owner[0], _BROKEN_S)
+        queue.draining = False
 
     async def _deliver(self, queue: Queue, place: Place) -> None:
         """See one event to its end, however long that takes.

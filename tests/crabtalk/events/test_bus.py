@@ -394,6 +394,25 @@ async def test_cut_off_by_the_stop_it_runs_again_with_the_same_attempt(world, na
     assert [row.attempt for row in world.rows()] == [1]
 
 
+async def test_a_store_that_does_not_work_for_a_while_loses_nothing(world, natives, subscribe, monkeypatch):
+    from crabtalk.errors import StoreError
+
+    async def fail(_batch):
+        raise StoreError("store: disk is full")
+
+    await subscribe("n")
+    for number in range(3):
+        await world.bus.publish("n", str(number))
+    with monkeypatch.context() as patched:
+        patched.setattr(world.engine, "commit", fail)
+        async with world.alive():
+            await trio.sleep(100)
+            assert natives.seen == []
+            patched.undo()
+            await trio.sleep(100)
+    assert natives.payloads() == ["0", "1", "2"]
+
+
 # Chains
 
 

@@ -7,6 +7,7 @@ import trio
 
 from crabtalk.ids import new_id
 from crabtalk.scheduling.backlog import Pace
+from crabtalk.store.engine import Write
 from crabtalk.tools import Done, Failed, Trapped
 from crabtalk.work import ExecutorLimits
 from crabtalk.work_queue import QueueLimits
@@ -502,6 +503,34 @@ async def test_a_wake_soon_goes_on_with_the_chain_and_a_later_one_names_its_pare
     assert none is None
     assert first == second == parent != third
     assert world.rows()[2].parent_chain == first
+
+
+async def test_a_store_that_does_not_work_for_a_while_loses_no_wake(world, natives, schedule, monkeypatch):
+    from crabtalk.errors import StoreError
+
+    async def fail(_batch):
+        raise StoreError("store: disk is full")
+
+    async with world.alive():
+        for _ in range(3):
+            await schedule(10)
+        with monkeypatch.context() as patched:
+            patched.setattr(world.engine, "commit", fail)
+            await trio.sleep(100)
+        assert natives.seen == []
+        await trio.sleep(100)
+    assert len(natives.seen) == 3
+    assert world.engine.scan_keys("wake") == []
+
+
+async def test_a_damaged_record_holds_up_no_other_wake(world, natives, schedule):
+    async with world.alive():
+        damaged = await schedule(10)
+        await schedule(10, b"sound")
+        (at,) = [key for key in world.engine.scan_keys("wake") if key.endswith(b"/id/" + damaged.id.encode())]
+        await world.engine.commit([Write("wake", at, b"\x01{")])
+        await trio.sleep(100)
+    assert natives.payloads() == [b"sound"]
 
 
 # Stopping
