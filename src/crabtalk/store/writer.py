@@ -181,6 +181,9 @@ class Writer:
     def _transact(self, writes: Iterator[Write]) -> None:
         statements = list(_statements(writes))
         execute = self._db.execute
+        if len(statements) == 1:  # is a transaction by itself: one hand-over instead of three
+            execute(*statements[0])
+            return
         execute("BEGIN IMMEDIATE")
         try:
             for sql, values in statements:

@@ -176,7 +176,7 @@ def damaged(path):
     with SqliteEngine(path) as engine:
         engine.apply([put("kv", b"%05d" % n, b"x" * 500) for n in range(500)])
     raw = bytearray(path.read_bytes())
-    raw[50_000:90_000] = os.urandom(40_000)
+    raw[12 * 4096 : 22 * 4096] = b"\x99" * (10 * 4096)
     path.write_bytes(raw)
 
 

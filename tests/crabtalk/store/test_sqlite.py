@@ -475,13 +475,15 @@ def resident_bytes():
 
 # Damage
 
+PAGE_BYTES = 4096
+
 
 def test_a_damaged_file_is_found_and_said(path):
     with SqliteEngine(path) as engine:
         engine.apply([put("kv", b"%05d" % n, b"x" * 500) for n in range(500)])
     raw = bytearray(path.read_bytes())
-    assert len(raw) > 200_000
-    raw[100_000:] = os.urandom(len(raw) - 100_000)
+    assert len(raw) > 60 * PAGE_BYTES
+    raw[30 * PAGE_BYTES :] = b"\x99" * (len(raw) - 30 * PAGE_BYTES)
     path.write_bytes(raw)
     with SqliteEngine(path) as engine:
         problems = engine.check()
