@@ -25,6 +25,7 @@ ALWAYS = {
     "load": {"berm, second load / first"},
     "threads": {"work per second, two threads / one"},
     "suspended": {"ours"},
+    "wakes": {"time of an add, among all of them / among few"},
 }
 
 
