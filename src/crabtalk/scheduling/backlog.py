@@ -32,10 +32,15 @@ class Pace:
     """How fast wakes are started; picked, not measured."""
 
     workers: int = 64  # wakes that run at once
-    per_agent: int = 16  # of one agent's
+    per_agent: int | None = None  # of one agent's; None: three quarters of the workers
     late_after_s: float = 60.0  # from when on a wake is late
     late_per_s: float = 50.0  # late wakes started in a second
     late_burst: int = 50  # and at once after a pause
+
+    @property
+    def share(self) -> int:
+        """How many workers one agent may have, so that another's wake finds one."""
+        return max(1, self.workers * 3 // 4) if self.per_agent is None else self.per_agent
 
 
 class Item(NamedTuple):
@@ -105,6 +110,7 @@ class Backlog:
         """Take wakes out of `due`; `find` reads the record of one, which may be gone, and never raises."""
         self._due = due
         self._pace = pace
+        self._share = pace.share
         self._late_ms = int(pace.late_after_s * 1000)
         self._find = find
         self._on_time = _Lane()
@@ -270,7 +276,7 @@ class Backlog:
         return False
 
     def _has_room(self, agent_id: str) -> bool:
-        return self._of_agent[agent_id] < self._pace.per_agent
+        return self._of_agent[agent_id] < self._share
 
     def _put(self, item: Item, now_ms: int, *, first: bool) -> None:
         lane = self._late if self.is_late(item, now_ms) else self._on_time

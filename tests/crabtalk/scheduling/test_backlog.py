@@ -54,8 +54,16 @@ def test_a_sleep_is_bounded():
     assert wakes.backlog.wait_s(NOW, 0.0) == 30.0
 
 
+@pytest.mark.parametrize(("workers", "share"), [(1, 1), (2, 1), (4, 3), (64, 48)])
+def test_one_agent_leaves_some_workers_to_others(workers, share):
+    wakes = Wakes(workers=workers)
+    for _ in range(100):
+        wakes.add()
+    assert len(wakes.take()) == share
+
+
 def test_full_workers_wait_for_one_of_them_only():
-    wakes = Wakes(workers=2)
+    wakes = Wakes(workers=2, per_agent=2)
     for _ in range(3):
         wakes.add()
     items = wakes.take()
