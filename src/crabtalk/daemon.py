@@ -7,6 +7,7 @@ A stop lets what runs go on for `shutdown.drain`, interrupts what is left, and t
 
 import argparse
 import faulthandler
+import gc
 import logging
 import sys
 from collections.abc import Sequence
@@ -68,7 +69,7 @@ def run(home: Home, config: Config) -> int:
     """
     faulthandler.enable()
     home.prepare()
-    with home.locked(), logging_to_stderr(config.log, config.secrets.values()) as logs:
+    with home.locked(), logging_to_stderr(config.log, config.known_secrets()) as logs:
         try:
             return trio.run(serve, config, home, SystemClock(), logs, Notifier())
         except* CrabtalkError as errors:
@@ -105,6 +106,7 @@ async def _serve(runtime: Runtime, living: Lifecycle, notifier: Notifier) -> Non
         nursery.start_soon(lifecycle.show_life, notifier)
         nursery.start_soon(lifecycle.every, _RETENTION_S, "expiring the audit", _Expiring(runtime))
         logger.info("serving %s", where, extra={"version": runtime.version, "boot": runtime.boot.number})
+        gc.freeze()  # what is here now stays: no collection has to look at it again
         notifier.ready(f"serving {where}")
         await living.stopping.wait()
         with living.hurry:
@@ -211,7 +213,7 @@ async def _reload(runtime: Runtime) -> None:
     for key in old.needing_restart(new):
         logger.warning("%s changes with the next start", key)
     runtime.settings.config = old.with_live(new)
-    runtime.logs.configure(runtime.settings.config.log, new.secrets.values())
+    runtime.logs.configure(runtime.settings.config.log, new.known_secrets())
     await runtime.images.scan_directory(runtime.home.harnesses)
     logger.info("configuration read again")
 
