@@ -48,34 +48,37 @@ def row_of(
 ) -> AuditRow:
     """Return the row of an invocation that ended."""
     ending, message, result = _ended(outcome)
-    agent = work.agent
-    return AuditRow(
-        id,
-        work.trigger.value,
-        agent.id,
-        agent.name,
-        work.harness,
-        work.entry,
-        image,
-        started_ms,
-        duration_us,
-        outcome.instructions,
-        ending,
-        message,
-        depth,
-        chain.id,
-        chain.parent,
-        len(work.args),
-        digest(work.args),
-        len(result),
-        digest(result),
-        work.epoch,
-        work.reason,
-        work.client,
-        work.attempt,
-        work.scheduled_at_ms,
-        work.key,
-        work.subject,
+    agent, args = work.agent, work.args
+    # In the order of the fields, without the constructor: this is made for every call.
+    return AuditRow._make(
+        (
+            id,
+            work.trigger,
+            agent.id,
+            agent.name,
+            work.harness,
+            work.entry,
+            image,
+            started_ms,
+            duration_us,
+            outcome.instructions,
+            ending,
+            message,
+            depth,
+            chain.id,
+            chain.parent,
+            len(args),
+            digest(args),
+            len(result),
+            digest(result),
+            work.epoch,
+            work.reason,
+            work.client,
+            work.attempt,
+            work.scheduled_at_ms,
+            work.key,
+            work.subject,
+        )
     )
 
 

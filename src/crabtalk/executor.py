@@ -45,6 +45,7 @@ Declarations = Callable[[AgentRecord, str], Bounds]
 Listener = Callable[[Work, AuditRow, Outcome], None]
 
 _STOPPING: Final = "the daemon is stopping"
+_ROUTES: Final = 4096  # harnesses whose provider is remembered
 _OUTCOMES: Final = (Done, Failed, Trapped)
 _STATES: Final[dict[State, Literal["queued", "running", "suspended"]]] = {
     State.PARKED: "queued",
@@ -77,6 +78,7 @@ class Executor:
         self._clock = clock
         self._limits = limits
         self._providers = [(one, _call_of(one)) for one in providers]
+        self._routes: dict[tuple[str, str], tuple[AgentRecord, Call]] = {}  # as found for the record
         self._declarations = declarations
         self._listener = listener
         self.queue = WorkQueue(limits.queue)
@@ -113,7 +115,7 @@ class Executor:
             self._release(run)
             self._note_refusal(work, error)
             raise
-        if isinstance(began, _OUTCOMES) and work.finish is None and not accounting.is_long(work, began):
+        if isinstance(began, _OUTCOMES) and _ends_at_once(work, began):
             return self._end_at_once(run, began)
         return self._drive(self._registered(run), began)
 
@@ -224,8 +226,16 @@ class Executor:
         return run
 
     def _call_for(self, work: Work) -> Call:
+        """Find whose harness it is; found again without asking as long as the agent's record is the same."""
+        owner = work.agent.id, work.harness
+        known = self._routes.get(owner)
+        if known is not None and known[0] is work.agent:
+            return known[1]
         for provider, call in self._providers:
             if work.harness in provider.harnesses(work.agent):
+                if len(self._routes) >= _ROUTES:
+                    self._routes.clear()
+                self._routes[owner] = work.agent, call
                 return call
         raise NotFound(f"agent `{work.agent.name}` has no harness `{work.harness[:80]}`")
 
@@ -290,6 +300,8 @@ class Executor:
                 await self._note_cancelled(run)
             raise _cancellation(run, error) from None
         else:
+            if _ends_at_once(run.work, outcome):
+                return self._end_at_once(run, outcome)
             with trio.CancelScope(shield=True):  # milliseconds: a thread's digest, one commit
                 await self._end(run, outcome)
             return outcome
@@ -346,7 +358,7 @@ class Executor:
     def _end_at_once(self, run: Run, outcome: Outcome) -> Outcome:
         """Write the row of a run that is over already."""
         row = self._row(run, outcome)
-        self._release(run)
+        self._let_go(run)
         self._defer(row)
         if self._listener is not None:
             self._listener(run.work, row, outcome)
@@ -410,15 +422,20 @@ class Executor:
         return run
 
     def _release(self, run: Run) -> None:
-        """Let go of everything that a run holds."""
-        self.queue.finish(run)
-        self.queue.release_key(run)
-        self.start_ready()
-        if run.chain.recorded:
-            self._chains.keep(run.chain)
+        """Let go of everything that a run holds, and of the run."""
+        self._let_go(run)
         self._runs.pop(run.id, None)
         if self._drained is not None and not self._runs:
             self._drained.set()
+
+    def _let_go(self, run: Run) -> None:
+        self.queue.finish(run)
+        if run.key is not None:
+            self.queue.release_key(run)
+        if self.queue.waiting:
+            self.start_ready()
+        if run.chain.recorded:
+            self._chains.keep(run.chain)
 
     def _note_refusal(self, work: Work, error: RequestError) -> None:
         self._refused += 1
@@ -453,6 +470,11 @@ def _broken(run: Run, error: Exception) -> Trapped:
     """Return the outcome of a provider that raised what it must not."""
     logger.error("invocation %s of `%s` failed inside the daemon", run.id, run.work.harness, exc_info=error)
     return Trapped("internal", f"{type(error).__name__}: {error}"[: accounting.MESSAGE_CHARACTERS])
+
+
+def _ends_at_once(work: Work, outcome: Outcome) -> bool:
+    """Report whether an end can be written down without waiting for anything."""
+    return work.finish is None and not accounting.is_long(work, outcome)
 
 
 def _cancellation(run: Run, error: BaseException) -> BaseException:

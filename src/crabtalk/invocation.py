@@ -42,8 +42,9 @@ def drive_inline(invocation: Invocation, context: Context) -> Ended | Awaitable[
         Trap: if the guest died, or ran into a limit; raised here or by what is awaited.
     """
     step = invocation.advance(FIRST_SLICE)
-    if isinstance(step, Ended):
+    if type(step) is Done or type(step) is Failed:  # a quarter of what isinstance costs with a union
         return step
+    assert step is None or type(step) is HostCall  # noqa: S101 - for the type checker
     return _Driver(invocation, context).go_on(step)
 
 
@@ -60,6 +61,8 @@ class _Driver:
         self._threads = context.gate.threads
         name = f"invocation {context.invocation_id} of `{context.harness}`"
         self._watchdog = Watchdog(invocation, name)
+        self._watched = False  # only who was in a thread needs it
+        self._nursery: trio.Nursery  # from `go_on` on
 
     async def go_on(self, step: HostCall | None) -> Ended:
         """Run the guest to its end, in a nursery of its own."""
@@ -67,9 +70,9 @@ class _Driver:
         outcome: Ended | None = None
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._watchdog.watch)
+                self._nursery = nursery
                 try:
-                    outcome = await self._to_the_end(step, nursery)
+                    outcome = await self._to_the_end(step)
                 except Exception as error:  # noqa: BLE001 - raised again below, outside the nursery
                     failure = error
                 nursery.cancel_scope.cancel()
@@ -80,11 +83,11 @@ class _Driver:
         assert outcome is not None  # noqa: S101 - for the type checker
         return outcome
 
-    async def _to_the_end(self, step: HostCall | Ended | None, nursery: trio.Nursery) -> Ended:
+    async def _to_the_end(self, step: HostCall | Ended | None) -> Ended:
         while not isinstance(step, Ended):
             try:
                 if isinstance(step, HostCall):
-                    await self._serve(step, nursery)
+                    await self._serve(step)
                 elif self._invocation.computing:
                     step = await self._in_thread("a computation", self._turn, self._threads.computing)
                     continue
@@ -104,10 +107,10 @@ class _Driver:
             if step is not None or (slices >= _SLICES_OF_A_TURN and self._threads.computing.contended):
                 return step
 
-    async def _serve(self, step: HostCall, nursery: trio.Nursery) -> None:
+    async def _serve(self, step: HostCall) -> None:
         """Run the capability that the guest waits for, and answer the guest."""
         if step.capability.is_async:
-            self._invocation.attach_tasks(nursery)
+            self._invocation.attach_tasks(self._nursery)
             await self._serve_async(step)
         else:
             await self._serve_blocking(step)
@@ -148,6 +151,9 @@ class _Driver:
         Raises:
             _Expired: if the deadline passed first.
         """
+        if not self._watched:
+            self._watched = True
+            self._nursery.start_soon(self._watchdog.watch)
         with trio.move_on_at(self._context.deadline) as waiting:
             await turns.acquire(self._context.agent.id)
         if waiting.cancelled_caught:

@@ -155,6 +155,11 @@ class WorkQueue:
         self._sweep_at = _IDLE_OWNERS
         self._turns = 0  # interactive starts since the last one of waiting background work
 
+    @property
+    def waiting(self) -> bool:
+        """Whether `start_ready` may have something to start."""
+        return bool(self._queued or self._freed)
+
     def statistics(self) -> QueueStatistics:
         """Count what runs and waits."""
         return QueueStatistics(self._running, self._queued, self._suspended, self._suspended_bytes)
