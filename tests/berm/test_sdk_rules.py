@@ -5,7 +5,7 @@ import json
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import berm
@@ -111,9 +111,12 @@ def rules(draw):
     every_day = st.just(("*", frozenset(range(1, 32))))
     every_month = st.just(("*", frozenset(range(1, 13))))
     every_weekday = st.just(("*", frozenset(range(7))))
-    day = draw(st.one_of(every_day, fields(1, 28)))
+    day = draw(st.one_of(every_day, fields(1, 31)))
     month = draw(st.one_of(every_month, fields(1, 12, MONTHS, 1)))
     weekday = draw(st.one_of(every_weekday, fields(0, 6, WEEKDAYS, 0)))
+    longest = max(29 if one == 2 else 30 if one in {4, 6, 9, 11} else 31 for one in month[1])
+    either = day[0][0] != "*" and weekday[0][0] != "*"
+    assume(min(day[1]) <= longest or either)
     blanks = draw(st.sampled_from([" ", "  ", "\t"]))
     text = blanks.join(part[0] for part in (minute, hour, day, month, weekday))
     sets = (part[1] for part in (minute, hour, day, month, weekday))
