@@ -1,13 +1,13 @@
 """What `config.toml` may say: every key, its default, what a value must be, and a sentence about it.
 
 A file that is missing means the defaults. An unknown key is an error that names the nearest known one, and
-nothing is read here that nothing obeys. `${NAME}` stands for an environment variable in `[secrets]` alone.
-This module knows no other part of the daemon and is cheap to import.
+nothing is read here that nothing obeys. `${NAME}` stands for an environment variable in `[secrets]`, and in
+the keys and headers of `[models.*]`, nowhere else. This module knows no other part of the daemon and is
+cheap to import.
 """
 
 import dataclasses
 import ipaddress
-import json
 import os
 import re
 import tomllib
@@ -15,32 +15,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
+from crabtalk.config_values import (
+    SECRET,
+    Secret,
+    boolean,
+    expanded,
+    one_of,
+    seconds_between,
+    setting,
+    size_between,
+    whole_between,
+)
 from crabtalk.errors import ConfigError
-from crabtalk.units import duration_s, nearest, shown, size_bytes
+from crabtalk.model_config import ModelsConfig, parse_models
+from crabtalk.units import nearest, shown
 
 MAX_FILE_BYTES: Final = 1 << 20
-SECRET: Final = MappingProxyType({"$secret": "set"})  # stands for a secret wherever one would be shown
-_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
-
-_T = TypeVar("_T")
-_Reader = Callable[[object], Any]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Secret:
-    """A value that is never shown; `reveal` where it is used."""
-
-    _value: str
-
-    def reveal(self) -> str:
-        """Return the value itself."""
-        return self._value
-
-    def __repr__(self) -> str:
-        return "Secret(set)"
 
 
 class Key(NamedTuple):
@@ -52,58 +45,6 @@ class Key(NamedTuple):
     written: str  # the default as it is written in the file
     help: str
     live: bool  # obeyed after SIGHUP, without a restart
-
-
-def _key(read: _Reader, text: str, *, default: _T, written: str = "", live: bool = False) -> _T:
-    metadata = {"read": read, "help": text, "live": live, "written": written or json.dumps(default)}
-    field: _T = dataclasses.field(default=default, metadata=metadata)
-    return field
-
-
-def _boolean(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"expected true or false, got {shown(value)}")  # noqa: TRY004 - for the operator
-    return value
-
-
-def _whole(low: int, high: int) -> _Reader:
-    def read(value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"expected a whole number from {low} to {high}, got {shown(value)}")
-        return value
-
-    return read
-
-
-def _bytes(low: int, high: int) -> _Reader:
-    def read(value: object) -> int:
-        size = size_bytes(value)
-        if not low <= size <= high:
-            raise ValueError(f"expected a size from {low} to {high} bytes, got {shown(value)}")
-        return size
-
-    return read
-
-
-def _seconds(low: float, high: float) -> _Reader:
-    def read(value: object) -> float:
-        seconds = duration_s(value)
-        if not low <= seconds <= high:
-            raise ValueError(f"expected {low:g} to {high:g} seconds, got {shown(value)}")
-        return seconds
-
-    return read
-
-
-def _one_of(*known: str) -> _Reader:
-    def read(value: object) -> str:
-        if not isinstance(value, str) or value not in known:
-            raise ValueError(
-                f"expected one of {', '.join(known)}, got {shown(value)}{nearest(str(value), known)}"
-            )
-        return value
-
-    return read
 
 
 def _address(value: object) -> str:
@@ -123,7 +64,7 @@ def _metrics_listen(value: object) -> str:
     host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
     try:
         if colon and port.isascii() and ipaddress.ip_address(host.strip("[]")).is_loopback:
-            _whole(1, 65535)(int(port))
+            whole_between(1, 65535)(int(port))
             return str(value)
     except ValueError:
         pass
@@ -136,13 +77,13 @@ def _metrics_listen(value: object) -> str:
 class TcpConfig:
     """Serving clients over TCP, besides the unix socket."""
 
-    enabled: bool = _key(_boolean, "serve TCP; `tcp = true` is the same", default=False)
-    host: str = _key(_address, "the address to listen on", default="127.0.0.1")
-    port: int = _key(
-        _whole(0, 65535), "if it is taken, the next free one is: see `run/crabtalk.port`", default=6688
+    enabled: bool = setting(boolean, "serve TCP; `tcp = true` is the same", default=False)
+    host: str = setting(_address, "the address to listen on", default="127.0.0.1")
+    port: int = setting(
+        whole_between(0, 65535), "if it is taken, the next free one is: see `run/crabtalk.port`", default=6688
     )
-    off_loopback: bool = _key(
-        _boolean, "allow a `host` that other machines reach; the token is all that guards it", default=False
+    off_loopback: bool = setting(
+        boolean, "allow a `host` that other machines reach; the token is all that guards it", default=False
     )
 
 
@@ -150,23 +91,25 @@ class TcpConfig:
 class LogConfig:
     """What is written to stderr."""
 
-    level: str = _key(
-        _one_of("debug", "info", "warning", "error"), "the least that is written", default="info", live=True
+    level: str = setting(
+        one_of("debug", "info", "warning", "error"), "the least that is written", default="info", live=True
     )
-    format: str = _key(
-        _one_of("text", "json"),
+    format: str = setting(
+        one_of("text", "json"),
         "one line of text or one JSON object for each event",
         default="text",
         live=True,
     )
-    keep_lines: int = _key(_whole(1, 100_000), "lines kept in memory for `crabtalk logs`", default=1000)
+    keep_lines: int = setting(
+        whole_between(1, 100_000), "lines kept in memory for `crabtalk logs`", default=1000
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricsConfig:
     """Serving `/metrics` and `/healthz`."""
 
-    listen: str = _key(
+    listen: str = setting(
         _metrics_listen,
         "`unix` is `run/metrics.sock`; or `off`, or a loopback address and port",
         default="unix",
@@ -177,22 +120,30 @@ class MetricsConfig:
 class ExecutorConfig:
     """How much runs at once."""
 
-    workers: int = _key(
-        _whole(0, 256), "threads for guests that compute for long; 0: one for each processor", default=0
+    workers: int = setting(
+        whole_between(0, 256),
+        "threads for guests that compute for long; 0: one for each processor",
+        default=0,
     )
-    concurrency: int = _key(_whole(1, 10_000), "guests that are runnable at once", default=256)
-    concurrency_per_agent: int = _key(_whole(1, 10_000), "of those, one agent's at most", default=64)
-    background: int = _key(
-        _whole(1, 10_000), "of `concurrency`, for wakes and events; the rest is for who waits", default=192
+    concurrency: int = setting(whole_between(1, 10_000), "guests that are runnable at once", default=256)
+    concurrency_per_agent: int = setting(
+        whole_between(1, 10_000), "of those, one agent's at most", default=64
     )
-    queue: int = _key(_whole(1, 1_000_000), "invocations that wait at most", default=1024)
-    queue_per_agent: int = _key(_whole(1, 1_000_000), "of those, one agent's at most", default=256)
-    suspended: int = _key(_whole(1, 100_000), "guests that wait for something at most", default=1000)
-    suspended_per_harness: int = _key(
-        _whole(1, 100_000), "of those, one harness's of an agent at most", default=64
+    background: int = setting(
+        whole_between(1, 10_000),
+        "of `concurrency`, for wakes and events; the rest is for who waits",
+        default=192,
     )
-    suspended_memory: int = _key(
-        _bytes(1 << 20, 1 << 44),
+    queue: int = setting(whole_between(1, 1_000_000), "invocations that wait at most", default=1024)
+    queue_per_agent: int = setting(whole_between(1, 1_000_000), "of those, one agent's at most", default=256)
+    suspended: int = setting(
+        whole_between(1, 100_000), "guests that wait for something at most", default=1000
+    )
+    suspended_per_harness: int = setting(
+        whole_between(1, 100_000), "of those, one harness's of an agent at most", default=64
+    )
+    suspended_memory: int = setting(
+        size_between(1 << 20, 1 << 44),
         "memory that suspended guests have touched at most",
         default=1 << 30,
         written='"1GiB"',
@@ -203,8 +154,8 @@ class ExecutorConfig:
 class ImagesConfig:
     """Loaded harnesses."""
 
-    budget: int = _key(
-        _bytes(1 << 20, 1 << 40),
+    budget: int = setting(
+        size_between(1 << 20, 1 << 40),
         "memory for loaded images that nothing runs at the moment",
         default=256 << 20,
         written='"256MiB"',
@@ -215,8 +166,8 @@ class ImagesConfig:
 class WakesConfig:
     """Firing wakes."""
 
-    concurrency: int = _key(
-        _whole(1, 10_000), "wakes that run at once; what is due beyond waits its turn", default=64
+    concurrency: int = setting(
+        whole_between(1, 10_000), "wakes that run at once; what is due beyond waits its turn", default=64
     )
 
 
@@ -224,9 +175,11 @@ class WakesConfig:
 class AuditConfig:
     """How long rows of the audit are kept."""
 
-    keep_rows: int = _key(_whole(1000, 100_000_000), "the newest rows to keep", default=1_000_000, live=True)
-    keep: float = _key(
-        _seconds(3600, 10 * 366 * 86400),
+    keep_rows: int = setting(
+        whole_between(1000, 100_000_000), "the newest rows to keep", default=1_000_000, live=True
+    )
+    keep: float = setting(
+        seconds_between(3600, 10 * 366 * 86400),
         "how long to keep a row",
         default=90 * 86400.0,
         written='"90d"',
@@ -238,8 +191,8 @@ class AuditConfig:
 class ShutdownConfig:
     """Stopping."""
 
-    drain: float = _key(
-        _seconds(0, 3600),
+    drain: float = setting(
+        seconds_between(0, 3600),
         "how long a stop waits for what runs before it is interrupted",
         default=10.0,
         written='"10s"',
@@ -259,13 +212,19 @@ class Config:
     wakes: WakesConfig = WakesConfig()
     audit: AuditConfig = AuditConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
+    models: ModelsConfig = dataclasses.field(default_factory=ModelsConfig)
     secrets: Mapping[str, Secret] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
 
     def redacted(self) -> dict[str, Any]:
         """Return the configuration as JSON knows it, each secret as `{"$secret": "set"}`."""
         shown: dict[str, Any] = {name: dataclasses.asdict(getattr(self, name)) for name in _SECTIONS}
+        shown["models"] = self.models.redacted()
         shown["secrets"] = {name: dict(SECRET) for name in self.secrets}
         return shown
+
+    def known_secrets(self) -> list[Secret]:
+        """Return every value that is never shown."""
+        return [*self.secrets.values(), *self.models.secrets()]
 
     def needing_restart(self, other: "Config") -> list[str]:
         """Return the keys, as `section.key`, in which `other` differs and that are read at the start only."""
@@ -279,7 +238,7 @@ class Config:
 
     def with_live(self, other: "Config") -> "Config":
         """Return this with everything of `other` that can change while the daemon runs."""
-        changed: dict[str, Any] = {"secrets": other.secrets}
+        changed: dict[str, Any] = {"models": other.models, "secrets": other.secrets}
         for section in _SECTIONS:
             live = {
                 key.name: getattr(getattr(other, section), key.name) for key in _keys_of(section) if key.live
@@ -337,15 +296,16 @@ def parse_config(
         ConfigError: with every mistake, one a line.
     """
     mistakes: list[str] = []
-    known = [*_SECTIONS, "secrets"]
+    known = [*_SECTIONS, "models", "secrets"]
     mistakes += [f"unknown key `{name}`{nearest(name, known)}" for name in table if name not in known]
     sections = {name: _section(name, kind, table.get(name, {}), mistakes) for name, kind in _SECTIONS.items()}
+    models = parse_models(table.get("models", {}), environment, mistakes)
     secrets = _secrets(table.get("secrets", {}), environment, mistakes)
     if not mistakes:
         _check_together(sections["tcp"], mistakes)
     if mistakes:
         raise ConfigError("\n".join(f"{source}: {mistake}" for mistake in mistakes))
-    return Config(**sections, secrets=secrets)
+    return Config(**sections, models=models, secrets=secrets)
 
 
 def _keys_of(section: str) -> Iterator[Key]:
@@ -388,10 +348,10 @@ def _secrets(table: object, environment: Mapping[str, str], mistakes: list[str])
         elif not isinstance(value, str):
             mistakes.append(f"secrets.{name}: expected text")
         else:
-            missing = [variable for variable in _VARIABLE.findall(value) if variable not in environment]
-            mistakes += [f"secrets.{name}: ${{{variable}}} is not set" for variable in missing]
-            if not missing:
-                found[name] = Secret(_VARIABLE.sub(lambda match: environment[match[1]], value))
+            try:
+                found[name] = expanded(value, environment)
+            except ValueError as error:
+                mistakes.append(f"secrets.{name}: {error}")
     return MappingProxyType(found)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from crabtalk.config import Secret
+from crabtalk.config_values import Secret
 
 MAX_TEXT: Final = 8192  # characters of one message
 MAX_GUEST_TEXT: Final = 2048  # of one line that a guest logged

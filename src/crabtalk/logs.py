@@ -18,7 +18,8 @@ from typing import Final
 
 import trio
 
-from crabtalk.config import LogConfig, Secret
+from crabtalk.config import LogConfig
+from crabtalk.config_values import Secret
 from crabtalk.log_text import GUEST, LogLine, Redactor, Render, as_json, as_text, line_of
 
 LEVELS: Final = {
