@@ -25,6 +25,7 @@ ALWAYS = {
     "load": {"berm, second load / first"},
     "threads": {"work per second, two threads / one"},
     "suspended": {"ours"},
+    "daemon": {"p99 beside idle clients / alone"},
     "wakes": {"time of an add, among all of them / among few"},
 }
 
