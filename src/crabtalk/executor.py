@@ -9,8 +9,7 @@ that cancelling that task cancels the guest. Knows no images, no sockets and no 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 import trio
 
@@ -25,35 +24,27 @@ from crabtalk.errors import (
     NotFound,
     RequestError,
     ShuttingDown,
-    StoreError,
 )
 from crabtalk.ids import new_id
+from crabtalk.journal import Journal, Listener
 from crabtalk.runs import Call, Run
-from crabtalk.store.engine import Engine, Write
+from crabtalk.store.engine import Engine
 from crabtalk.store.interfaces.agents import AgentRecord
-from crabtalk.store.interfaces.audit import Audit, AuditRow
 from crabtalk.store.interfaces.wakes import ChainRecord
+from crabtalk.tickets import State
 from crabtalk.tools import Context, Done, Failed, InlineProvider, Outcome, ToolProvider, Trapped, Trigger
 from crabtalk.turns import Threads
 from crabtalk.watchdog import GRACE_S
 from crabtalk.work import TAKEN_BACK, ExecutorLimits, ExecutorStatistics, Running, Work
-from crabtalk.work_queue import State, WorkQueue
+from crabtalk.work_queue import WorkQueue
 
 logger = logging.getLogger(__name__)
 
 Declarations = Callable[[AgentRecord, str], Bounds]
-Listener = Callable[[Work, AuditRow, Outcome], None]
 
 _STOPPING: Final = "the daemon is stopping"
 _ROUTES: Final = 4096  # harnesses whose provider is remembered
 _OUTCOMES: Final = (Done, Failed, Trapped)
-_STATES: Final[dict[State, Literal["queued", "running", "suspended"]]] = {
-    State.PARKED: "queued",
-    State.QUEUED: "queued",
-    State.URGENT: "suspended",
-    State.RUNNING: "running",
-    State.SUSPENDED: "suspended",
-}
 
 
 class Executor:
@@ -73,21 +64,17 @@ class Executor:
         `declarations` says what bounds a harness of an agent, or raises NotFound. `listener` hears of every
         invocation that ran, once its row is written; it must not raise.
         """
-        self._store = store
-        self._audit = Audit(store)
         self._clock = clock
         self._limits = limits
         self._providers = [(one, _call_of(one)) for one in providers]
         self._routes: dict[tuple[str, str], tuple[AgentRecord, Call]] = {}  # as found for the record
         self._declarations = declarations
-        self._listener = listener
+        self._journal = Journal(store, clock, listener)
         self.queue = WorkQueue(limits.queue)
         self.threads = Threads(limits.workers, limits.blocking_workers)
         self._chains = Chains()
-        self._floods = accounting.Floods()
         self._runs: dict[str, Run] = {}  # those that did not end at once
         self._started = 0
-        self._refused = 0
         self._closing = False
         self._drained: trio.Event | None = None
 
@@ -105,17 +92,19 @@ class Executor:
         try:
             run = self._accept(work)
         except RequestError as error:
-            self._note_refusal(work, error)
+            self._journal.refuse(work, error)
             raise
         if run.state is not State.RUNNING:
-            return self._drive(self._registered(run))
+            self._registered(run)
+            self.start_ready()  # a concurrency that was raised since may let others start, or this one
+            return self._drive(run)
         try:
             began = self._begin(run, run.started_s)
         except RequestError as error:
             self._release(run)
-            self._note_refusal(work, error)
+            self._journal.refuse(work, error)
             raise
-        if isinstance(began, _OUTCOMES) and _ends_at_once(work, began):
+        if isinstance(began, _OUTCOMES) and self._journal.is_quick(work, began):
             return self._end_at_once(run, began)
         return self._drive(self._registered(run), began)
 
@@ -140,15 +129,15 @@ class Executor:
 
     def running(self) -> list[Running]:
         """Return everything that has not ended, oldest first."""
-        return [_running(run) for run in self._runs.values() if run.state in _STATES]
+        return [run.shown() for run in self._runs.values() if run.state is not State.ENDED]
 
     def statistics(self) -> ExecutorStatistics:
         """Count what was done and is being done."""
         return ExecutorStatistics(
             queue=self.queue.statistics(),
             started=self._started,
-            refused=self._refused,
-            unlisted_refusals=self._floods.unlisted,
+            refused=self._journal.refused,
+            unlisted_refusals=self._journal.unlisted,
             chains=len(self._chains),
             computing=self.threads.computing.in_use,
             waiting_to_compute=self.threads.computing.waiting,
@@ -293,14 +282,14 @@ class Executor:
         try:
             outcome = await self._outcome_of(run, began)
         except RequestError as error:
-            self._note_refusal(run.work, error)
+            self._journal.refuse(run.work, error)
             raise
         except BaseException as error:  # noqa: BLE001 - cancellations, alone or in groups; raised again
             with trio.CancelScope(shield=True):
                 await self._note_cancelled(run)
             raise _cancellation(run, error) from None
         else:
-            if _ends_at_once(run.work, outcome):
+            if self._journal.is_quick(run.work, outcome):
                 return self._end_at_once(run, outcome)
             with trio.CancelScope(shield=True):  # milliseconds: a thread's digest, one commit
                 await self._end(run, outcome)
@@ -356,61 +345,19 @@ class Executor:
     # The end of a run
 
     def _end_at_once(self, run: Run, outcome: Outcome) -> Outcome:
-        """Write the row of a run that is over already."""
-        row = self._row(run, outcome)
         self._let_go(run)
-        self._defer(row)
-        if self._listener is not None:
-            self._listener(run.work, row, outcome)
+        self._journal.note(run, outcome)
         return outcome
 
     async def _end(self, run: Run, outcome: Outcome) -> None:
-        """Write the row of a run, with what its work wants to write.
+        """Give a run's place away and write down its end.
 
         Raises:
-            Internal: if the store did not take it.
+            Internal: if that was not stored.
         """
-        ended_s = self._clock.monotonic()
         self.queue.finish(run)  # its key stays taken until what it wrote can be read
         self.start_ready()
-        if accounting.is_long(run.work, outcome):
-            row = await trio.to_thread.run_sync(partial(self._row, run, outcome, ended_s))
-        else:
-            row = self._row(run, outcome, ended_s)
-        if run.work.finish is None:
-            self._defer(row)
-        elif (writes := run.work.finish(outcome, row)) is not None:
-            await self._commit([*writes, *self._audit.row(row)])
-        if self._listener is not None:
-            self._listener(run.work, row, outcome)
-
-    async def _commit(self, writes: Sequence[Write]) -> None:
-        try:
-            await self._store.commit(writes)
-        except StoreError as error:
-            logger.exception("the end of an invocation was not stored")
-            raise Internal(f"it ran, but its end was not stored: {error}") from error
-
-    def _defer(self, row: AuditRow) -> None:
-        try:
-            self._store.defer(self._audit.row(row))
-        except StoreError:
-            # Whoever asked gets the outcome all the same: it happened.
-            logger.exception("an audit row was not stored")
-
-    def _row(self, run: Run, outcome: Outcome, ended_s: float | None = None) -> AuditRow:
-        if ended_s is None:
-            ended_s = self._clock.monotonic()
-        return accounting.row_of(
-            run.work,
-            outcome,
-            id=run.id,
-            image=run.bounds.digest,
-            chain=run.chain,
-            depth=run.depth,
-            started_ms=run.started_ms,
-            duration_us=int((ended_s - run.started_s) * 1_000_000),
-        )
+        await self._journal.finish(run, outcome)
 
     def _registered(self, run: Run) -> Run:
         """Keep a run that does not end at once where it is seen and can be cancelled."""
@@ -436,14 +383,6 @@ class Executor:
             self.start_ready()
         if run.chain.recorded:
             self._chains.keep(run.chain)
-
-    def _note_refusal(self, work: Work, error: RequestError) -> None:
-        self._refused += 1
-        more = self._floods.note(work, error, self._clock.monotonic())
-        # Work that finishes something is its owner's to note: it may ask again, as often as it likes.
-        if more is not None and work.finish is None:
-            row = accounting.refused_row(work, error, id=new_id(), now_ms=self._clock.now_ms(), more=more)
-            self._defer(row)
 
     async def _note_cancelled(self, run: Run) -> None:
         """Write the row of a run whose asker went away."""
@@ -472,11 +411,6 @@ def _broken(run: Run, error: Exception) -> Trapped:
     return Trapped("internal", f"{type(error).__name__}: {error}"[: accounting.MESSAGE_CHARACTERS])
 
 
-def _ends_at_once(work: Work, outcome: Outcome) -> bool:
-    """Report whether an end can be written down without waiting for anything."""
-    return work.finish is None and not accounting.is_long(work, outcome)
-
-
 def _cancellation(run: Run, error: BaseException) -> BaseException:
     """Return what of `error` is the caller's to hear: not what a guest's tasks raised as they ended."""
     if not isinstance(error, BaseExceptionGroup):
@@ -485,19 +419,3 @@ def _cancellation(run: Run, error: BaseException) -> BaseException:
     if ours is not None and others is not None:
         _broken(run, ours)
     return others or error
-
-
-def _running(run: Run) -> Running:
-    work = run.work
-    return Running(
-        run.id,
-        work.trigger,
-        work.agent,
-        work.harness,
-        work.entry,
-        run.started_ms,
-        run.depth,
-        run.chain.id,
-        work.session,
-        _STATES[run.state],
-    )

@@ -4,19 +4,29 @@ import math
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Protocol
+from typing import Final, Literal, Protocol
 
 import trio
 
 from crabtalk.chains import Chain
 from crabtalk.declarations import Bounds
+from crabtalk.tickets import State, Ticket
 from crabtalk.tools import Context, Outcome, Trapped, Trigger
 from crabtalk.turns import Threads
-from crabtalk.work import Work
-from crabtalk.work_queue import State, Ticket, WorkQueue
+from crabtalk.work import Running, Work
+from crabtalk.work_queue import WorkQueue
 
 # How a provider is called: the outcome at once, or what to await for it.
 Call = Callable[[Context, str, bytes], Outcome | Awaitable[Outcome]]
+
+
+_STATES: Final[dict[State, Literal["queued", "running", "suspended"]]] = {
+    State.PARKED: "queued",
+    State.QUEUED: "queued",
+    State.URGENT: "suspended",
+    State.RUNNING: "running",
+    State.SUSPENDED: "suspended",
+}
 
 
 class Place(Protocol):
@@ -100,6 +110,23 @@ class Run(Ticket):
     def suspended(self, touched_bytes: int = 0) -> AbstractAsyncContextManager[None]:
         """Give the slot away for a while; see `tools.Gate`."""
         return _Suspension(self, touched_bytes)
+
+    def shown(self) -> Running:
+        """Return what is seen of it while it has not ended."""
+        work = self.work
+        waits = self.state is State.URGENT and not self.began  # a callee, whose harness is busy
+        return Running(
+            self.id,
+            work.trigger,
+            work.agent,
+            work.harness,
+            work.entry,
+            self.started_ms,
+            self.depth,
+            self.chain.id,
+            work.session,
+            "queued" if waits else _STATES[self.state],
+        )
 
     def ending_when_stopped(self, now_s: float) -> Trapped:
         """Return the outcome of a guest that was cancelled, by its deadline or by somebody."""

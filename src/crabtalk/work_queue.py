@@ -12,10 +12,10 @@ that was suspended takes its place again before new work of its harness, and nev
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final, TypeVar
 
 from crabtalk.errors import Busy
+from crabtalk.tickets import Agent, Owner, State, Ticket
 
 _T = TypeVar("_T")
 
@@ -55,79 +55,6 @@ class QueueLimits:
     suspended_bytes: int = 1 << 30
 
 
-class State(Enum):
-    """Where a ticket is."""
-
-    NEW = "new"
-    PARKED = "parked"  # another ticket of its key is in flight
-    QUEUED = "queued"
-    URGENT = "urgent"  # waits for its harness alone: a callee, or a guest that was suspended
-    RUNNING = "running"
-    SUSPENDED = "suspended"
-    ENDED = "ended"
-
-
-class Ticket:
-    """One piece of work, as the queue sees it."""
-
-    __slots__ = ("_holds_key", "_owner", "_size_bytes", "inherits", "interactive", "key", "state")
-
-    def __init__(self, *, interactive: bool, key: str | None = None, inherits: bool = False) -> None:
-        """`key`: never two at once of one owner and key; `inherits`: a callee, in the slot of its caller."""
-        self.interactive = interactive
-        self.key = key
-        self.inherits = inherits
-        self.state = State.NEW
-        self._owner: _Owner | None = None
-        self._size_bytes = 0  # of its pages, while suspended
-        self._holds_key = False
-
-
-class _Agent:
-    """What the queue knows of an agent."""
-
-    __slots__ = ("owners", "queued", "ready", "running")
-
-    def __init__(self) -> None:
-        self.owners = 0  # that the queue knows
-        self.running = 0
-        self.queued = 0
-        self.ready: tuple[OrderedDict[_Owner, None], ...] = (OrderedDict(), OrderedDict())  # by class
-
-
-class _Owner:
-    """What the queue knows of a harness of an agent."""
-
-    __slots__ = (
-        "agent",
-        "concurrency",
-        "harness",
-        "keys",
-        "refilled_s",
-        "running",
-        "suspended",
-        "tokens",
-        "urgent",
-        "waiting",
-    )
-
-    def __init__(self, agent: _Agent, harness: str) -> None:
-        self.agent = agent
-        self.harness = harness
-        self.concurrency = 1
-        self.running = 0
-        self.suspended = 0
-        self.waiting: tuple[OrderedDict[Ticket, None], ...] = (OrderedDict(), OrderedDict())  # by class
-        self.urgent: OrderedDict[Ticket, None] = OrderedDict()
-        self.keys: dict[str, deque[Ticket]] = {}  # in flight: who waits behind
-        self.tokens = -1.0  # of the rate; below 0: it was never asked
-        self.refilled_s = 0.0
-
-    @property
-    def idle(self) -> bool:
-        return not (self.running or self.suspended or self.keys or self.urgent or any(self.waiting))
-
-
 @dataclass(frozen=True, slots=True)
 class QueueStatistics:
     """How much runs and waits."""
@@ -143,10 +70,10 @@ class WorkQueue:
 
     def __init__(self, limits: QueueLimits) -> None:
         self._limits = limits
-        self._agents: dict[str, _Agent] = {}
-        self._owners: dict[tuple[str, str], _Owner] = {}
-        self._ready: tuple[OrderedDict[_Agent, None], ...] = (OrderedDict(), OrderedDict())  # by class
-        self._freed: deque[_Owner] = deque()  # owners whose urgent work may have room now
+        self._agents: dict[str, Agent] = {}
+        self._owners: dict[tuple[str, str], Owner] = {}
+        self._ready: tuple[OrderedDict[Agent, None], ...] = (OrderedDict(), OrderedDict())  # by class
+        self._freed: deque[Owner] = deque()  # owners whose urgent work may have room now
         self._running = 0
         self._background = 0  # of `_running`
         self._queued = 0
@@ -182,14 +109,15 @@ class WorkQueue:
         """
         place = self._owners.get(owner) or self._new_owner(owner)
         place.concurrency = concurrency
-        self._check_suspended(place)
-        tokens = self._tokens(place, rate, now_s)
+        if self._suspended:
+            self._check_suspended(place)
+        tokens = 0.0 if rate is None else self._tokens(place, rate, now_s)
         runs = self._has_room(place, ticket)
         if not runs:
             self._check_queue(place.agent)
         if rate is not None:
             place.tokens, place.refilled_s = tokens - 1.0, now_s
-        ticket._owner = place  # noqa: SLF001 - a ticket's private parts are this module's
+        ticket.owner = place
         if ticket.key is not None and not self._take_key(place, ticket):
             return False
         if runs:
@@ -222,7 +150,7 @@ class WorkQueue:
         self._check_suspended(owner, size_bytes)
         self._leave(ticket, owner)
         ticket.state = State.SUSPENDED
-        ticket._size_bytes = size_bytes  # noqa: SLF001
+        ticket.size_bytes = size_bytes
         owner.suspended += 1
         self._suspended += 1
         self._suspended_bytes += size_bytes
@@ -247,7 +175,7 @@ class WorkQueue:
 
     def finish(self, ticket: Ticket) -> None:
         """Take a ticket out, wherever it is; its key stays in flight until `release_key`."""
-        owner = ticket._owner  # noqa: SLF001
+        owner = ticket.owner
         if owner is None or ticket.state is State.ENDED:
             return
         if ticket.state is State.RUNNING:
@@ -266,16 +194,16 @@ class WorkQueue:
 
     def release_key(self, ticket: Ticket) -> None:
         """Let the next ticket of the same owner and key have its turn."""
-        owner, key = ticket._owner, ticket.key  # noqa: SLF001
-        if owner is None or key is None or not ticket._holds_key:  # noqa: SLF001
+        owner, key = ticket.owner, ticket.key
+        if owner is None or key is None or not ticket.holds_key:
             return
-        ticket._holds_key = False  # noqa: SLF001
+        ticket.holds_key = False
         parked = owner.keys[key]
         if not parked:
             del owner.keys[key]
             return
         following = parked.popleft()
-        following._holds_key = True  # noqa: SLF001
+        following.holds_key = True
         following.state = State.QUEUED
         owner.waiting[_class_of(following)][following] = None
         self._refresh(owner)
@@ -289,7 +217,7 @@ class WorkQueue:
 
     # What may run
 
-    def _has_room(self, owner: _Owner, ticket: Ticket) -> bool:
+    def _has_room(self, owner: Owner, ticket: Ticket) -> bool:
         if owner.running >= owner.concurrency or owner.urgent:
             return False
         if ticket.inherits:
@@ -302,10 +230,10 @@ class WorkQueue:
             and (ticket.interactive or self._has_background_room(owner))
         )
 
-    def _has_background_room(self, owner: _Owner) -> bool:
+    def _has_background_room(self, owner: Owner) -> bool:
         return self._background < self._limits.background_slots and not owner.waiting[_BACKGROUND]
 
-    def _run(self, ticket: Ticket, owner: _Owner) -> None:
+    def _run(self, ticket: Ticket, owner: Owner) -> None:
         ticket.state = State.RUNNING
         owner.running += 1
         owner.agent.running += 1
@@ -315,7 +243,7 @@ class WorkQueue:
         if self._queued:
             self._refresh(owner)
 
-    def _leave(self, ticket: Ticket, owner: _Owner) -> None:
+    def _leave(self, ticket: Ticket, owner: Owner) -> None:
         owner.running -= 1
         owner.agent.running -= 1
         self._running -= 1
@@ -324,10 +252,10 @@ class WorkQueue:
         if self._queued or owner.urgent:
             self._freed.append(owner)
 
-    def _end_suspension(self, ticket: Ticket, owner: _Owner) -> None:
+    def _end_suspension(self, ticket: Ticket, owner: Owner) -> None:
         owner.suspended -= 1
         self._suspended -= 1
-        self._suspended_bytes -= ticket._size_bytes  # noqa: SLF001
+        self._suspended_bytes -= ticket.size_bytes
 
     def _pick(self) -> Ticket | None:
         """Choose waiting work of the class whose turn it is, let it run and return it."""
@@ -348,7 +276,7 @@ class WorkQueue:
         self._dequeued(owner)
         return ticket
 
-    def _refresh(self, owner: _Owner) -> None:
+    def _refresh(self, owner: Owner) -> None:
         """Put an owner and its agent into the rings of those that could start something, or take them out."""
         agent = owner.agent
         free = owner.running < owner.concurrency and not owner.urgent
@@ -359,7 +287,7 @@ class WorkQueue:
 
     # Who waits
 
-    def _enqueue(self, ticket: Ticket, owner: _Owner) -> None:
+    def _enqueue(self, ticket: Ticket, owner: Owner) -> None:
         if ticket.inherits:
             ticket.state = State.URGENT
             owner.urgent[ticket] = None
@@ -370,17 +298,17 @@ class WorkQueue:
         owner.waiting[_class_of(ticket)][ticket] = None
         self._refresh(owner)
 
-    def _dequeued(self, owner: _Owner) -> None:
+    def _dequeued(self, owner: Owner) -> None:
         self._queued -= 1
         owner.agent.queued -= 1
         self._refresh(owner)
 
-    def _take_key(self, owner: _Owner, ticket: Ticket) -> bool:
+    def _take_key(self, owner: Owner, ticket: Ticket) -> bool:
         """Put the key of a ticket in flight, or park the ticket behind the one that has it."""
         key = str(ticket.key)
         if key not in owner.keys:
             owner.keys[key] = deque()
-            ticket._holds_key = True  # noqa: SLF001
+            ticket.holds_key = True
             return True
         self._check_queue(owner.agent)
         owner.keys[key].append(ticket)
@@ -391,14 +319,14 @@ class WorkQueue:
 
     # What is refused
 
-    def _check_queue(self, agent: _Agent) -> None:
+    def _check_queue(self, agent: Agent) -> None:
         limits = self._limits
         if self._queued >= limits.queued:
             raise Overloaded(f"the queue is full: {limits.queued} calls wait already")
         if agent.queued >= limits.queued_of_agent:
             raise Overloaded(f"the queue of this agent is full: {limits.queued_of_agent} calls wait already")
 
-    def _check_suspended(self, owner: _Owner, size_bytes: int = 0) -> None:
+    def _check_suspended(self, owner: Owner, size_bytes: int = 0) -> None:
         limits = self._limits
         if owner.suspended >= limits.suspended_of_harness:
             raise Overloaded(f"{owner.suspended} calls of `{owner.harness}` wait for something already")
@@ -407,10 +335,13 @@ class WorkQueue:
         if self._suspended_bytes + size_bytes > limits.suspended_bytes:
             raise Overloaded(f"calls that wait for something hold {self._suspended_bytes} bytes already")
 
-    def _tokens(self, owner: _Owner, rate: Rate | None, now_s: float) -> float:
-        """Return what the rate has left, before this ticket takes one."""
-        if rate is None:
-            return 0.0
+    @staticmethod
+    def _tokens(owner: Owner, rate: Rate, now_s: float) -> float:
+        """Return what the rate has left, before this ticket takes one.
+
+        Raises:
+            Overloaded: if that is nothing.
+        """
         if owner.tokens < 0:
             return float(rate.count)
         per_token_s = rate.per_s / rate.count
@@ -424,17 +355,17 @@ class WorkQueue:
             )
         return tokens
 
-    def _new_owner(self, name: tuple[str, str]) -> _Owner:
+    def _new_owner(self, name: tuple[str, str]) -> Owner:
         if len(self._owners) >= self._sweep_at:
             for old_name, old in list(self._owners.items()):
                 self._maybe_drop(old_name, old)
             self._sweep_at = max(_IDLE_OWNERS, 2 * len(self._owners))
-        agent = self._agents.setdefault(name[0], _Agent())
+        agent = self._agents.setdefault(name[0], Agent())
         agent.owners += 1
-        owner = self._owners[name] = _Owner(agent, name[1])
+        owner = self._owners[name] = Owner(agent, name[1])
         return owner
 
-    def _maybe_drop(self, name: tuple[str, str], owner: _Owner) -> None:
+    def _maybe_drop(self, name: tuple[str, str], owner: Owner) -> None:
         """Drop what is known of an owner that has no work, unless it is what its rate has left."""
         if not owner.idle or owner.tokens >= 0 or owner in self._freed:
             return
@@ -444,8 +375,8 @@ class WorkQueue:
             del self._agents[name[0]]
 
 
-def _owner_of(ticket: Ticket, expected: State) -> _Owner:
-    owner = ticket._owner  # noqa: SLF001
+def _owner_of(ticket: Ticket, expected: State) -> Owner:
+    owner = ticket.owner
     if owner is None or ticket.state is not expected:
         raise ValueError(f"the ticket is {ticket.state.value}, not {expected.value}")
     return owner

@@ -93,10 +93,9 @@ async def test_a_callee_s_callee_is_one_deeper_until_the_chain_s_depth(siblings)
 
 async def test_a_chain_has_so_many_invocations(siblings):
     s = siblings()
-    chains = []
-    s.executor._listener = lambda work, _row, _outcome: chains.append(work.chain)
     await s.run("call", request("callee", "echo"), harness="caller")
-    assert chains[0].berm.invocations_left == 254
+    callee, _row, _outcome = s.heard[0]
+    assert callee.chain.berm.invocations_left == 254
 
 
 async def test_callees_take_the_slot_of_their_caller(siblings):
@@ -136,9 +135,7 @@ async def test_a_callee_ends_with_the_deadline_of_its_caller(siblings):
 
 
 async def test_cancelling_a_caller_ends_its_callees_first(siblings):
-    ended = []
     s = siblings()
-    s.executor._listener = lambda work, row, _outcome: ended.append((work.harness, row.outcome))
     async with trio.open_nursery() as nursery:
         nested = request("callee", "call", request("callee", "compute", FOREVER))
         nursery.start_soon(lambda: s.run("call", nested, harness="caller"))
@@ -149,6 +146,7 @@ async def test_cancelling_a_caller_ends_its_callees_first(siblings):
         began = time.monotonic()
         nursery.cancel_scope.cancel()
     assert time.monotonic() - began < 0.5
+    ended = [(work.harness, row.outcome) for work, row, _outcome in s.heard]
     assert ended == [("callee", "cancelled"), ("callee", "cancelled"), ("caller", "cancelled")]
 
 

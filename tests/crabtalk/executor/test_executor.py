@@ -3,6 +3,7 @@
 
 import hashlib
 import logging
+from dataclasses import replace
 
 import pytest
 import trio
@@ -184,6 +185,17 @@ async def test_background_work_waits_as_long_as_it_takes(setup, native, autojump
     assert [row.outcome for row in s.rows] == ["done"] * 4
 
 
+async def test_a_concurrency_that_was_raised_counts_for_those_who_wait(setup, native, autojump_clock):
+    s = setup(native(tool=sleeping), concurrency=1)
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(s.run, "tool", b"5")
+        await trio.testing.wait_all_tasks_blocked()
+        s.bounds = replace(s.bounds, concurrency=3)
+        nursery.start_soon(s.run, "tool", b"5")
+    assert trio.current_time() == pytest.approx(5)
+
+
 # Deadlines
 
 
@@ -272,6 +284,18 @@ async def test_a_store_that_fails_is_said_and_frees_everything(setup, native, ca
     assert await s.run("tool") == Done(b"x")
     assert s.executor.idle
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * 3
+
+
+async def test_a_finish_that_breaks_is_said_and_frees_everything(setup, native, caplog):
+    def broken(_outcome, _row):
+        raise ZeroDivisionError("by zero")
+
+    s = setup(native(tool=lambda _context, _args: b"x"))
+    for _ in range(2):
+        with pytest.raises(Internal, match="its end was not stored: ZeroDivisionError: by zero"):
+            await s.executor.run(s.work("tool", key="k", finish=broken))
+    assert s.executor.idle
+    assert (s.rows, len(caplog.records)) == ([], 2)
 
 
 async def test_one_key_runs_once_at_a_time_and_after_the_other_s_commit(setup, native, autojump_clock):

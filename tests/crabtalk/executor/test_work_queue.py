@@ -7,16 +7,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from crabtalk import work_queue
+from crabtalk import tickets
 from crabtalk.errors import Busy
-from crabtalk.work_queue import Overloaded, QueueLimits, Rate, State, WorkQueue
+from crabtalk.tickets import State
+from crabtalk.work_queue import Overloaded, QueueLimits, Rate, WorkQueue
 
 
 def queue_of(**limits):
     return WorkQueue(QueueLimits(**limits))
 
 
-class Ticket(work_queue.Ticket):
+class Ticket(tickets.Ticket):
     """With the name of its owner, for the tests to read."""
 
     name = ""
