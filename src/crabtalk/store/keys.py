@@ -7,7 +7,7 @@ from typing import Final
 
 from crabtalk.store.engine import REALM
 
-_DIGITS: Final = 20  # of the greatest 64-bit number
+DIGITS: Final = 20  # of the greatest 64-bit number
 
 
 def key(*parts: str | int) -> bytes:
@@ -32,7 +32,12 @@ def parts_of(raw: bytes) -> list[str]:
     """
     if not raw.startswith(REALM):
         raise ValueError("is not in the realm")
-    return [_unescape(part) for part in raw.removeprefix(REALM).decode().split("/")]
+    return [unescape(part) for part in raw.removeprefix(REALM).decode().split("/")]
+
+
+def unescape(part: str) -> str:
+    """Return a part as it was before `key` escaped it."""
+    return part.replace("%2F", "/").replace("%25", "%")
 
 
 def _part(part: str | int) -> str:
@@ -40,8 +45,4 @@ def _part(part: str | int) -> str:
         return part.replace("%", "%25").replace("/", "%2F")
     if not 0 <= part < 1 << 64:
         raise ValueError(f"expected an unsigned 64-bit number, got {part}")
-    return f"{part:0{_DIGITS}}"
-
-
-def _unescape(part: str) -> str:
-    return part.replace("%2F", "/").replace("%25", "%")
+    return f"{part:0{DIGITS}}"

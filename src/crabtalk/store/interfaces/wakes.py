@@ -11,11 +11,12 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from crabtalk.store.engine import Reader, Write, delete, entries, keys, put
-from crabtalk.store.keys import key, parts_of, prefix
+from crabtalk.store.keys import DIGITS, key, parts_of, prefix, unescape
 from crabtalk.store.records import Codec
 
 COLUMN: Final = "wake"
 _PAGE: Final = 10_000
+_INSTANT: Final = slice(len(prefix("due")), len(prefix("due")) + DIGITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,5 +165,5 @@ def _key_of(record: WakeRecord, wake_key: str) -> bytes:
 
 
 def _due(at: bytes) -> Due:
-    *_, at_ms, wake_id = parts_of(at)
-    return Due(int(at_ms), wake_id)
+    """Take apart a key of a wake's instant; a restart does so for each wake, so by its known lengths."""
+    return Due(int(at[_INSTANT]), unescape(at[_INSTANT.stop + 1 :].decode()))
