@@ -101,10 +101,11 @@ def _wakes(reader: Reader) -> Problems:
     found += sum(map(hash, entries(reader, "wake", prefix("key"))))
     # Sums of hashes agree unless something is missing or too much; which, is looked up only then.
     if expected != found:
-        yield from _wrong_wakes(reader, wakes)
+        yield from _wakes_not_found(reader, wakes)
+        yield from _keys_of_no_wake(reader, wakes)
 
 
-def _wrong_wakes(reader: Reader, wakes: Wakes) -> Problems:
+def _wakes_not_found(reader: Reader, wakes: Wakes) -> Problems:
     for record in wakes.all():
         for at in index_keys(record):
             if reader.get("wake", at) is None:
@@ -114,6 +115,9 @@ def _wrong_wakes(reader: Reader, wakes: Wakes) -> Problems:
             holder = wakes.by_key(record.agent_id, record.harness, record.key)
             if holder is None or holder.state != "pending":
                 yield f"wake {record.id} is pending and its key does not lead to a pending wake"
+
+
+def _keys_of_no_wake(reader: Reader, wakes: Wakes) -> Problems:
     for kind in ("due", "owner"):
         for at in keys(reader, "wake", prefix(kind)):
             leads_to = wakes.get(parts_of(at)[-1])
@@ -158,7 +162,7 @@ def _sessions(reader: Reader) -> Problems:
             found = sum(1 for _ in keys(reader, "session", prefix(what, record.handle)))
             if found != count:
                 yield f"session {record.handle} has {found} {what}s, not {count}"
-        if record not in sessions.of_agent(record.agent_id):
+        if reader.get("session", key("agent", record.agent_id, record.handle)) is None:
             yield f"session {record.handle} is not found by its agent"
 
 

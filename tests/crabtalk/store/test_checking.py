@@ -84,6 +84,8 @@ def test_a_snapshot_can_be_checked_while_others_write(sqlite_engine):
         ),
         (delete("wake", b"local/key/A/os/k"), "wake W1 is pending and its key does not lead"),
         (put("wake", b"local/key/A/os/k", b"W2"), "wake W1 is pending and its key does not lead"),
+        (put("wake", b"local/key/A/os/z", b"W9"), "`key/A/os/z` leads to no pending wake"),
+        (put("wake", b"local/key/A/os/l", b"W2"), "`key/A/os/l` leads to no pending wake"),
         (
             delete("sub", b"local/id/00000000000000000003"),
             "event E waits for subscription 3, which is not there",
@@ -100,6 +102,20 @@ def test_each_thing_that_is_wrong_is_said(filled, write, problem):
     filled.apply([write])
     problems = check_records(filled)
     assert any(problem in one for one in problems), problems
+
+
+def test_a_wake_that_was_running_at_a_crash_may_share_its_key_with_the_next(engine):
+    wakes = Wakes(engine)
+    record, following = (
+        WakeRecord("W1", "A", "os", 5, b"", key="k"),
+        WakeRecord("W2", "A", "os", 9, b"", key="k"),
+    )
+    engine.apply(wakes.insert(record))
+    running, writes = wakes.claim(record, "BOOT")
+    engine.apply(writes)
+    engine.apply(wakes.insert(following))
+    engine.apply(wakes.release(running, attempt=2)[1])
+    assert check_records(engine) == []
 
 
 def test_the_sentences_are_bounded(engine):
