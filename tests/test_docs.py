@@ -97,6 +97,9 @@ class Shell:
             with contextlib.suppress(ProcessLookupError):  # a daemon that a command has left running
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+            for stream in (self.process.stdin, self.process.stdout):
+                with contextlib.suppress(OSError):
+                    stream.close()
         return re.split(rf"\n{MARK}\d+\n", printed)[:-1]
 
 
