@@ -5,7 +5,8 @@ State only: nothing here runs, sends or waits.
 
 from collections import deque
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as default
 from typing import Any
 
 import trio
@@ -26,7 +27,7 @@ class Job:
     held_bytes: int = 0  # of the server's budget
     lost: int = 0  # events that there was no room for
     cause: RequestError | None = None  # why it was cancelled
-    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    scope: trio.CancelScope = default(default_factory=trio.CancelScope)
 
     @property
     def cancellable(self) -> bool:
