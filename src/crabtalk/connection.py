@@ -103,7 +103,7 @@ class Connection(Generic[R]):
         self._runtime = runtime
         self._limits = limits
         self._budget = budget
-        self.authenticated = token is None
+        self.owes_token = token is not None
         self._token = token
         self._reader = FrameReader(MAX_FRAME_BYTES, MAX_PLAIN_BYTES)
         self._frame_began = math.inf
@@ -159,6 +159,7 @@ class Connection(Generic[R]):
 
     async def _linger(self) -> None:
         """Read on for a moment: closing with bytes unread takes the error from a peer that still sends."""
+        self._stream.end()
         with trio.move_on_after(LINGER_S):
             while await self._stream.receive():
                 pass
@@ -205,11 +206,11 @@ class Connection(Generic[R]):
                 payloads = self._reader.feed(data)
                 if not data or self._reader.expected_bytes > _AUTH_BYTES or self._reader.error:
                     break
+        self.owes_token = False  # it is let in or sent away
         if scope.cancelled_caught:
             raise DeadlinePassed(f"no `auth` came within {self._limits.auth_deadline_s:g} s")
         if not payloads or not _shows(payloads[0], token):
             raise Unauthorized("the first request has to be `auth` with the token of this daemon")
-        self.authenticated = True
         await self._serve_all(payloads)
 
     async def _serve_all(self, payloads: list[bytes]) -> None:

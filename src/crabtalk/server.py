@@ -138,10 +138,8 @@ class Server(Generic[R]):
             return Unauthorized(accepted.refusal)
         if len(self._connections) >= self._limits.connections:
             return Busy(f"{self._limits.connections} clients are connected already")
-        if needs_token:
-            unknown = sum(not one.authenticated for one in self._connections)
-            if unknown >= self._limits.unauthenticated:
-                return Busy("too many clients that have not shown their token")
+        if needs_token and sum(one.owes_token for one in self._connections) >= self._limits.unauthenticated:
+            return Busy("too many clients that have not shown their token")
         return None
 
     async def _serve_connection(self, connection: Connection[R]) -> None:
@@ -159,6 +157,7 @@ class Server(Generic[R]):
         self._lingering += 1
         try:
             accepted.stream.send_nowait(encode_reply(error_reply(refusal), None))
+            accepted.stream.end()
             if self._lingering <= _MAX_LINGERING:
                 with trio.move_on_after(LINGER_S):
                     while await accepted.stream.receive():

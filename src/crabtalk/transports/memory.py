@@ -75,7 +75,7 @@ class MemoryStream:
             await self.wait_writable()
 
     def end(self) -> None:
-        """Send nothing more, and go on reading."""
+        """Send nothing more, and go on receiving; the other end sees it."""
         self._outgoing.ended = True
         self._outgoing.change()
 

@@ -38,6 +38,9 @@ class ByteStream(Protocol):
     async def wait_writable(self) -> None:
         """Return when `send_nowait` has room, or would say that the peer is gone."""
 
+    def end(self) -> None:
+        """Send nothing more, and go on receiving; the other end sees it."""
+
     def close(self) -> None:
         """Let go; may be called twice."""
 
@@ -101,6 +104,11 @@ class SocketStream:
     async def wait_writable(self) -> None:
         """Return when `send_nowait` has room, or would say that the peer is gone."""
         await trio.lowlevel.wait_writable(self._sock)
+
+    def end(self) -> None:
+        """Send nothing more, and go on receiving; the other end sees it."""
+        with contextlib.suppress(OSError):  # gone already
+            self._sock.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Let go; may be called twice."""
