@@ -214,6 +214,7 @@ async def _reload(runtime: Runtime) -> None:
         logger.warning("%s changes with the next start", key)
     runtime.settings.config = old.with_live(new)
     runtime.logs.configure(runtime.settings.config.log, new.known_secrets())
+    await runtime.models.configure(new.models)
     await runtime.images.scan_directory(runtime.home.harnesses)
     logger.info("configuration read again")
 

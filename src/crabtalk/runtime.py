@@ -30,6 +30,7 @@ from crabtalk.images import Images
 from crabtalk.logs import Logs
 from crabtalk.measures import count_outcomes, measure
 from crabtalk.metrics import Metrics
+from crabtalk.models import Models
 from crabtalk.scheduling.backlog import Pace
 from crabtalk.scheduling.loop import WakeLoop
 from crabtalk.scheduling.wakes import WakeService
@@ -82,6 +83,7 @@ class Runtime:
     audit: Audit
     skills: Skills
     sessions: SessionService
+    models: Models
     images: Images
     agents: AgentService
     tools: ImageTools
@@ -121,6 +123,7 @@ async def open_runtime(
                 await runtime.executor.shutdown(0.0)
                 nursery.cancel_scope.cancel()
         finally:
+            await runtime.models.close()
             runtime.images.close()
 
 
@@ -182,6 +185,7 @@ def _assemble(config: Config, home: Home, clock: Clock, logs: Logs, store: Engin
         audit=Audit(store),
         skills=Skills(store),
         sessions=SessionService(store, clock),
+        models=Models(config.models, home.root, store, clock),
         images=images,
         agents=agents,
         tools=tools,

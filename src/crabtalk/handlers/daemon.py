@@ -34,6 +34,7 @@ def get_stats(runtime: Runtime, _request: Request) -> pb.ServerMessage:
             uptime_secs=int(runtime.clock.monotonic() - runtime.boot.started_s),
             active_conversations=len(sessions),
             registered_agents=len(runtime.agents.all()),
+            active_model=runtime.models.active(),
             version=runtime.version,
             queue_depth=executor.queue.queued,
             running=executor.queue.running,

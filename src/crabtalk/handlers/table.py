@@ -3,17 +3,15 @@
 from typing import Final
 
 from crabtalk.dispatch import Table
-from crabtalk.handlers import agents, calls, daemon, events, harnesses, sessions, skills, wakes
+from crabtalk.handlers import agents, calls, daemon, events, harnesses, models, sessions, skills, wakes
 from crabtalk.runtime import Runtime
 
-# These belong to the turns of agents: models, MCP servers, questions to a person.
+# These belong to the turns of agents: MCP servers, questions to a person.
 NOT_BUILT: Final = frozenset(
     {
         "send",
         "stream",
         "compact",
-        "set_active_model",
-        "list_models",
         "subscribe_events",
         "search_sessions",
         "list_mcps",
@@ -30,7 +28,7 @@ NOT_BUILT: Final = frozenset(
     }
 )
 
-_MODULES: Final = (agents, calls, daemon, events, harnesses, sessions, skills, wakes)
+_MODULES: Final = (agents, calls, daemon, events, harnesses, models, sessions, skills, wakes)
 
 
 def request_table() -> Table[Runtime]:

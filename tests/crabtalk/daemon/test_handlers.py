@@ -40,8 +40,8 @@ async def until(condition):
 
 async def test_the_messages_that_are_not_built_are_these():
     assert sorted(NOT_BUILT) == [
-        "answer_prompt", "compact", "delete_mcp", "extension", "list_approvals", "list_mcps", "list_models",
-        "mcp_logs", "reconnect_mcp", "revoke_approval", "search_sessions", "send", "set_active_model",
+        "answer_prompt", "compact", "delete_mcp", "extension", "list_approvals", "list_mcps",
+        "mcp_logs", "reconnect_mcp", "revoke_approval", "search_sessions", "send",
         "stream", "subscribe_events", "subscribe_mcp_events", "subscribe_prompts", "upsert_mcp",
     ]  # fmt: skip
 
