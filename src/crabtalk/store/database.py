@@ -21,7 +21,7 @@ from crabtalk.store.engine import COLUMNS
 
 APPLICATION_ID: Final = 0x43725374  # "CrSt", in the header of the file
 FORMAT_VERSION: Final = 1
-_BUSY_S: Final = 10.0  # another process may look at the file: check, backup
+BUSY_MS: Final = 10_000  # another process may look at the file: check, backup
 _LOG_LIMIT_BYTES: Final = 64 << 20  # what the log beside the file shrinks to after a large batch
 
 _HINTS: Final = {
@@ -78,7 +78,7 @@ def connect(path: Path, *, writes: bool) -> sqlite3.Connection:
     db = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
         uri=True,
-        timeout=_BUSY_S,
+        timeout=BUSY_MS / 1000,
         isolation_level=None,
         check_same_thread=False,
         cached_statements=256,

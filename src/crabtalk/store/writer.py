@@ -18,13 +18,16 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from crabtalk.errors import StoreError
-from crabtalk.store.database import explained
+from crabtalk.store.database import BUSY_MS, explained
 from crabtalk.store.engine import DEFER_S, MAX_DEFERRED_BYTES, Write
 
 _GROUP_BYTES: Final = 64 << 20  # a transaction takes no further batch beyond this
 _ROWS: Final = tuple(1 << power for power in range(8, -1, -1))  # how many rows a statement may have
 # A statement keeps a copy of what it wrote last; beyond this a row has one for itself, which is emptied.
 _BIG_BYTES: Final = 64 << 10
+
+_LOG_BYTES: Final = 32 << 20  # beyond, the log is emptied, whoever reads
+_LOG_WAIT_MS: Final = 200  # for readers to end their reading
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +53,8 @@ class Writer:
         self._deferred_failure: StoreError | None = None
         self._closing = False
         self._broken: StoreError | None = None
+        self._log = path.with_name(path.name + "-wal")
+        self._log_bound = _LOG_BYTES
         self._changed = threading.Condition(threading.Lock())
         self.commits = 0
         self.batches = 0
@@ -108,7 +113,14 @@ class Writer:
 
     def _run(self) -> None:
         while group := self._next_group():
-            self._write_group(group)
+            try:
+                self._write_group(group)
+                if _size(self._log) > self._log_bound:
+                    self._empty_log()
+            except Exception as error:  # noqa: BLE001 - a thread that ended would let everybody wait for ever
+                self._broken = StoreError(f"store `{self._path}`: the writer failed: {error}; please report")
+                self._broken.__cause__ = error
+                _log.critical("%s", self._broken, exc_info=True)
 
     def _next_group(self) -> list[_Batch]:
         """Wait for something to write; nothing when the end has come."""
@@ -146,6 +158,22 @@ class Writer:
                 batch.finish(failure)
             elif failure is not None:
                 self._lose(failure)
+
+    def _empty_log(self) -> None:
+        """Bring all of the log into the file; SQLite's own housekeeping cannot while readers overlap.
+
+        Waits for those who read now, not for those who come; one that holds its moment for long is left alone
+        until the log has doubled.
+        """
+        execute = self._db.execute
+        try:
+            execute(f"PRAGMA busy_timeout = {_LOG_WAIT_MS}")
+            execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            _log.warning("%s", explained(error, self._path))  # the log has it all, and the next attempt comes
+        finally:
+            execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        self._log_bound = max(_LOG_BYTES, 2 * _size(self._log))
 
     def _lose(self, failure: StoreError) -> None:
         self.deferred_lost += 1
@@ -224,6 +252,13 @@ def _pieces(
             yield make(column, rows), values[start : start + rows * width]
             start += rows * width
             left -= rows
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 @cache

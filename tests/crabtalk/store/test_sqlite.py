@@ -410,6 +410,18 @@ def test_a_mistake_of_ours_in_the_writer_reaches_who_waits(failing):
     failing.apply([put("kv", b"k", b"")])
 
 
+def test_a_mistake_beside_a_transaction_lets_nobody_wait(sqlite_engine, monkeypatch):
+    def fail():
+        raise KeyError("oops")
+
+    monkeypatch.setattr(sqlite_engine._writer, "_empty_log", fail)
+    sqlite_engine._writer._log_bound = 0
+    sqlite_engine.apply([put("kv", b"k", b"")])
+    with pytest.raises(StoreError, match="the writer failed: 'oops'; please report"):
+        sqlite_engine.apply([put("kv", b"l", b"")])
+    assert sqlite_engine.scan_keys("kv") == [b"k"]
+
+
 def test_a_transaction_that_fails_half_way_leaves_nothing(sqlite_engine, monkeypatch):
     statements = writer._statements
 
@@ -471,6 +483,66 @@ def test_a_big_value_is_not_kept_by_its_statement(sqlite_engine):
 
 def resident_bytes():
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+# The log
+
+
+def log_bytes(engine):
+    return engine.path.with_name("store.db-wal").stat().st_size
+
+
+def write_much(engine, megabytes):
+    for n in range(megabytes * 4):
+        engine.apply([put("text", b"%05d/%d" % (n, i), bytes(4000)) for i in range(64)])
+
+
+def test_the_log_stays_small_however_much_is_read(sqlite_engine, monkeypatch):
+    """With readers that overlap, SQLite's own housekeeping never gets to start the log anew."""
+    monkeypatch.setattr(writer, "_LOG_BYTES", 1 << 20)
+    sqlite_engine._writer._log_bound = 1 << 20
+    sqlite_engine.apply([put("kv", b"%05d" % n, bytes(500)) for n in range(3000)])
+    stop = threading.Event()
+
+    def read():
+        while not stop.is_set():
+            sqlite_engine.scan("kv", limit=500)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for thread in readers:
+        thread.start()
+    try:
+        write_much(sqlite_engine, 12)
+    finally:
+        stop.set()
+        for thread in readers:
+            thread.join()
+    assert log_bytes(sqlite_engine) < 6 << 20
+    assert sqlite_engine.check() == []
+
+
+def test_a_reader_that_holds_its_moment_does_not_stop_the_writer(sqlite_engine, monkeypatch):
+    monkeypatch.setattr(writer, "_LOG_BYTES", 1 << 20)
+    sqlite_engine._writer._log_bound = 1 << 20
+    sqlite_engine.apply([put("kv", b"k", b"before")])
+    with sqlite_engine.snapshot() as moment:
+        start = time.monotonic()
+        write_much(sqlite_engine, 6)
+        assert time.monotonic() - start < 10  # the log doubled a few times; each was one wait of 0.2 s
+        sqlite_engine.apply([put("kv", b"k", b"after")])
+        assert moment.get("kv", b"k") == b"before"
+        assert log_bytes(sqlite_engine) > 5 << 20
+    write_much(sqlite_engine, 12)
+    assert log_bytes(sqlite_engine) < 12 << 20
+
+
+def test_a_log_that_cannot_be_emptied_is_said_and_writing_goes_on(sqlite_engine, monkeypatch, caplog):
+    monkeypatch.setattr(writer, "_LOG_WAIT_MS", "no number;")
+    sqlite_engine._writer._log_bound = 0
+    sqlite_engine.apply([put("kv", b"k", b"1")])
+    sqlite_engine.apply([put("kv", b"k", b"2")])
+    assert sqlite_engine.get("kv", b"k") == b"2"
+    assert "syntax error" in caplog.text
 
 
 # Damage
