@@ -18,6 +18,7 @@ MAX_DEPTH: Final = 8
 MAX_INVOCATIONS: Final = 256
 FUEL: Final = 100_000_000_000  # five invocations that use all that one may by default
 WALL_S: Final = 3600.0
+TOKENS: Final = 2_000_000  # of models, for all turns on a chain; picked, not measured
 _LEAST_S: Final = 1e-9
 _KEPT: Final = 10_000  # chains remembered for stored wakes and events; picked, not measured
 
@@ -29,7 +30,7 @@ class ChainSpent(BadRequest):
 class Chain:
     """What a chain of invocations may still do."""
 
-    __slots__ = ("__weakref__", "berm", "id", "parent", "recorded", "started_ms")
+    __slots__ = ("__weakref__", "berm", "id", "parent", "recorded", "started_ms", "tokens_left")
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class Chain:
         self.parent = parent
         self.started_ms = started_ms  # Unix ms
         self.recorded = False  # whether the store may have a record of it
+        self.tokens_left = TOKENS  # not in its records: a restart counts anew
         self.berm = berm.Chain(max_depth=MAX_DEPTH, invocations=invocations, fuel=fuel, deadline=wall_s)
 
     def __repr__(self) -> str:
@@ -74,6 +76,8 @@ class Chain:
             return "the chain has started all the invocations that it may"
         if budget.fuel_left < 1:
             return "the chain has used all its fuel"
+        if self.tokens_left < 1:
+            return "the chain has used all the tokens that it may"
         return "the chain's deadline has passed" if self.wall_left_s <= 0 else None
 
     def record(self, depth: int) -> ChainRecord:

@@ -144,6 +144,26 @@ class Executor:
             blocking=self.threads.blocking.in_use,
         )
 
+    def add_provider(self, provider: ToolProvider) -> None:
+        """Take on work for the tools of another provider; those before it are asked first."""
+        self._providers.append((provider, _call_of(provider)))
+        self._routes.clear()
+
+    def join_chain(self, work: Work, id: str) -> tuple[Chain, int]:  # noqa: A002 - the word of the audit
+        """Count what is no guest, but starts some, on the chain of `work`: a turn of an agent.
+
+        Raises:
+            ChainSpent: if the chain admits no more.
+        """
+        chain, depth = self._chain_of(work, id, self._clock.now_ms())
+        self._chains.note(chain)
+        return chain, depth
+
+    def leave_chain(self, chain: Chain) -> None:
+        """Take note that what joined a chain has ended."""
+        if chain.recorded:
+            self._chains.keep(chain)
+
     def forget(self, agent_id: str) -> None:
         """Forget the rates of an agent that is gone."""
         self.queue.forget(agent_id)
