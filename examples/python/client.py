@@ -52,10 +52,10 @@ def receive(sock: socket.socket, count: int) -> bytes:
 
 def main(home: str, agent: str, harness: str, tool: str, args: str) -> None:
     """Call a tool of an agent that is given by its name."""
-    sock = connect(Path(home))
-    info = ask(sock, pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent))).agent_info
-    call = pb.CallToolMsg(agent=info.id, harness=harness, tool=tool, args=args.encode())
-    outcome = ask(sock, pb.ClientMessage(call_tool=call)).tool_outcome
+    with connect(Path(home)) as sock:
+        info = ask(sock, pb.ClientMessage(get_agent=pb.GetAgentMsg(name=agent))).agent_info
+        call = pb.CallToolMsg(agent=info.id, harness=harness, tool=tool, args=args.encode())
+        outcome = ask(sock, pb.ClientMessage(call_tool=call)).tool_outcome
     match outcome.WhichOneof("outcome"):
         case "done":
             sys.stdout.write(outcome.done.decode() + "\n")
