@@ -11,7 +11,7 @@ Who may connect is the server's business, what a request means the handlers'.
 import hmac
 import logging
 import math
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -114,6 +114,11 @@ class Connection(Generic[R]):
         self._writer = ReplyWriter(stream, outbox, self._jobs.end_lossy)
         self._reading = trio.CancelScope()
         self._end_cause: RequestError = Cancelled("the connection was closed")
+
+    @property
+    def errors(self) -> Mapping[int, int]:
+        """How many replies were errors, by code."""
+        return self._writer.errors
 
     @property
     def in_flight(self) -> int:

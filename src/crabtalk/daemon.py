@@ -10,7 +10,7 @@ import faulthandler
 import gc
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -145,11 +145,18 @@ async def _serve_metrics(
         },
         "since the start",
     )
+    counted.labelled(
+        "errors", "code", lambda: _by_text(server.statistics().errors), "replies that were errors"
+    )
     pages = {
         "/metrics": lambda: (200, metrics.CONTENT_TYPE, counted.text()),
         "/healthz": lambda: _health(runtime, living),
     }
     await nursery.start(serve_metrics, listen(where, runtime.home.metrics_socket), pages)
+
+
+def _by_text(counts: Mapping[int, int]) -> Mapping[str, float]:
+    return {str(number): count for number, count in counts.items()}
 
 
 def _health(runtime: Runtime, living: Lifecycle) -> tuple[int, str, bytes]:

@@ -1,5 +1,6 @@
 """The sending half of a connection: replies go out as far as the peer reads, the rest waits in order."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import trio
@@ -16,6 +17,7 @@ class ReplyWriter:
     def __init__(self, stream: ByteStream, outbox: Outbox, on_room: Callable[[], None]) -> None:
         """Call `on_room` whenever the outbox is low again after it was full."""
         self.peer_is_gone = False
+        self.errors: Counter[int] = Counter()  # replies that were errors, by code
         self._stream = stream
         self._outbox = outbox
         self._on_room = on_room
@@ -33,6 +35,8 @@ class ReplyWriter:
 
     def put(self, message: pb.ServerMessage, request_id: int | None) -> None:
         """Add a reply, to be sent by `flush`; sets its request id."""
+        if message.HasField("error"):
+            self.errors[message.error.code] += 1
         if not self.peer_is_gone:
             self._outbox.put(encode_reply(message, request_id))
 

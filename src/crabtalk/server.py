@@ -1,6 +1,8 @@
 """Lets clients in, keeps their connections, and ends them when the daemon stops."""
 
 import logging
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -37,6 +39,7 @@ class ServerStatistics:
     refused: int
     requests: int
     in_flight: int
+    errors: Mapping[int, int]  # replies that were errors, by code
 
 
 class Server(Generic[R]):
@@ -58,7 +61,8 @@ class Server(Generic[R]):
         self._accepted = 0
         self._refused = 0
         self._lingering = 0  # refused, and told why
-        self._past_requests = 0  # of connections that have ended
+        self._past_requests = 0  # of connections that have ended, as the next
+        self._past_errors: Counter[int] = Counter()
 
     def statistics(self) -> ServerStatistics:
         """Count."""
@@ -68,7 +72,14 @@ class Server(Generic[R]):
             refused=self._refused,
             requests=self._past_requests + sum(one.requests for one in self._connections),
             in_flight=sum(one.in_flight for one in self._connections),
+            errors=self._errors(),
         )
+
+    def _errors(self) -> Mapping[int, int]:
+        total = Counter(self._past_errors)
+        for connection in self._connections:
+            total.update(connection.errors)
+        return total
 
     async def serve(
         self, listener: Listener, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -117,6 +128,7 @@ class Server(Generic[R]):
         refusal = self._refusal(accepted, needs_token=needs_token)
         if refusal is not None:
             self._refused += 1
+            self._past_errors[refusal.code] += 1
             LOG.warning("refused a client, %s: %s", accepted.peer.name, refusal.message)
             nursery.start_soon(self._refuse, accepted, refusal)
             return
@@ -149,6 +161,7 @@ class Server(Generic[R]):
             LOG.exception("the connection of %s failed", connection.peer.name)
         finally:
             self._past_requests += connection.requests
+            self._past_errors.update(connection.errors)
             self._connections.discard(connection)
             self._ended.unpark_all()
 

@@ -357,11 +357,15 @@ def test_metrics_and_health_are_served(daemon):
     with daemon.client() as client:
         agent = declare(client)
         client.call_tool(agent=agent, harness="alarm", tool="say", args=b'{"text": ""}')
+        for _ in range(2):
+            with pytest.raises(RequestError):
+                client.get_agent(name="nobody")
         assert ask("/healthz").endswith("\r\n\r\nok\n")
         text = ask("/metrics")
     for line in (
         'crabtalk_invocations_total{outcome="done",trigger="tool"} 1.0',
         "crabtalk_agents 1.0",
+        'crabtalk_errors_total{code="404"} 2.0',
         "crabtalk_connections 1.0",
         "crabtalk_images_linked 1.0",
         "crabtalk_arenas_live 0.0",
