@@ -1,10 +1,11 @@
-"""Sessions of clients: made, listed and removed; what is said in them is the business of turns.
+"""Sessions: made, listed and removed; what is said in them is the business of turns.
 
 A session names a directory that narrows its agent's `{session}` roots, and gathers what a client did. Its
 handle is the client's own; two of one handle there are not. Used from trio's thread only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from crabtalk.clock import Clock
@@ -16,8 +17,8 @@ from crabtalk.store.interfaces.sessions import MessageRecord, SessionRecord, Ses
 MAX_HANDLE_BYTES: Final = 256
 MAX_SENDER_BYTES: Final = 256
 MAX_ROOT_BYTES: Final = 4095
-# What the daemon itself starts has handles of its own (`send:CHAIN:N`), which nobody takes from outside.
-RESERVED: Final = ("send:",)
+# What the daemon itself starts has handles of its own (`send:CHAIN:N`), which nobody opens from outside.
+RESERVED: Final = ("send:", "wake:", "event:")
 
 
 class SessionService:
@@ -35,11 +36,15 @@ class SessionService:
         Raises:
             NotFound: if there is none.
         """
-        # What cannot be a handle is not looked up: the store has a bound on keys.
-        record = self._records.get(handle) if 0 < len(handle.encode()) <= MAX_HANDLE_BYTES else None
+        record = self.find(handle)
         if record is None:
             raise NotFound(f"there is no session `{handle[:80]}`")
         return record
+
+    def find(self, handle: str) -> SessionRecord | None:
+        """Return a session, None if there is none."""
+        # What cannot be a handle is not looked up: the store has a bound on keys.
+        return self._records.get(handle) if 0 < len(handle.encode()) <= MAX_HANDLE_BYTES else None
 
     def of(self, agent: AgentRecord, handle: str) -> SessionRecord:
         """Return a session of an agent.
@@ -59,10 +64,10 @@ class SessionService:
         chosen = [one for one in found if not sender or one.sender == sender]
         return sorted(chosen, key=lambda one: (one.updated_ms, one.handle), reverse=True)
 
-    def messages(self, record: SessionRecord) -> list[MessageRecord]:
-        """Return what was said in a session, in order."""
+    def messages(self, record: SessionRecord, first: int = 0) -> list[MessageRecord]:
+        """Return what was said in a session from a message on, in order; also from another thread."""
         found: list[MessageRecord] = []
-        while page := self._records.messages(record.handle, found[-1].index if found else -1):
+        while page := self._records.messages(record.handle, found[-1].index if found else first - 1):
             found += page
         return found
 
@@ -74,17 +79,36 @@ class SessionService:
             BadRequest: if the handle or the root cannot be one; TooLarge: if they or the sender are too long.
             StoreError: if the store does not work.
         """
-        _check(handle, sender, root)
+        with self.making(handle, agent, sender, root) as record:
+            await self._store.commit(self._records.save(record))
+        return record
+
+    @contextmanager
+    def making(
+        self, handle: str, agent: AgentRecord, sender: str, root: str | None = None, *, ours: bool = False
+    ) -> Iterator[SessionRecord]:
+        """Return a session that is to be stored before the block ends; `ours` is one of the daemon's own.
+
+        Raises:
+            Conflict, BadRequest, TooLarge: as `create`.
+        """
+        _check(handle, sender, root, ours=ours)
         if handle in self._being_made or self._records.get(handle) is not None:
             raise Conflict(f"session `{handle}` exists already")
         now_ms = self._clock.now_ms()
-        record = SessionRecord(handle, agent.id, sender, root or None, "", now_ms, now_ms)
         self._being_made.add(handle)
         try:
-            await self._store.commit(self._records.save(record))
+            yield SessionRecord(handle, agent.id, sender, root or None, "", now_ms, now_ms)
         finally:
             self._being_made.discard(handle)
-        return record
+
+    def check_new(self, handle: str, sender: str) -> None:
+        """Return if a client may open a session of this handle.
+
+        Raises:
+            BadRequest: if it cannot be one; TooLarge: if it, or the sender, is too long.
+        """
+        _check(handle, sender, None)
 
     async def delete(self, record: SessionRecord) -> None:
         """Remove a session with all that is in it.
@@ -100,7 +124,7 @@ class SessionService:
         return [write for record in records for write in self._records.remove(record)]
 
 
-def _check(handle: str, sender: str, root: str | None) -> None:
+def _check(handle: str, sender: str, root: str | None, *, ours: bool = False) -> None:
     for what, text, limit in (
         ("session_handle", handle, MAX_HANDLE_BYTES),
         ("sender", sender, MAX_SENDER_BYTES),
@@ -112,5 +136,6 @@ def _check(handle: str, sender: str, root: str | None) -> None:
             raise BadRequest(f"{what}: expected text without control characters")
     if not handle:
         raise BadRequest("session_handle: expected a handle, got nothing")
-    if handle.startswith(RESERVED):
-        raise BadRequest(f"session_handle: handles that start with `{RESERVED[0]}` are the daemon's own")
+    for start in RESERVED:
+        if handle.startswith(start) and not ours:
+            raise BadRequest(f"session_handle: handles that start with `{start}` are the daemon's own")

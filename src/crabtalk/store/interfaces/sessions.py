@@ -24,6 +24,7 @@ class SessionRecord:
     updated_ms: int
     message_count: int = 0
     event_count: int = 0
+    context_from: int = 0  # the message that a model's context begins with: the last summary, or the first
 
 
 @dataclass(frozen=True, slots=True)
