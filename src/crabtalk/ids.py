@@ -4,8 +4,8 @@ Ids of one process only grow, also when the clock is set back and in one millise
 invocation, so the time and the random part are written out once a millisecond and only the end counts.
 """
 
+import os
 import re
-import secrets
 import threading
 from typing import Final
 
@@ -16,6 +16,8 @@ _PAIRS: Final = tuple(high + low for high in _ALPHABET for low in _ALPHABET)  # 
 _TIME_PAIRS: Final = 5
 _RANDOM_PAIRS: Final = 6
 _COUNTER_BITS: Final = 20
+_BEGUN: Final = 10  # random bytes for a millisecond: 79 bits of them are used
+_DRAWN: Final = 400  # milliseconds for which they are drawn at once
 _ID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}\Z")
 
 LENGTH: Final = 26
@@ -30,6 +32,7 @@ class IdSource:
         self._ms = -1
         self._start = ""
         self._count = 0
+        self._random = b""  # what was drawn and is not used
 
     def __call__(self) -> str:
         """Return an id greater than every one before."""
@@ -43,9 +46,15 @@ class IdSource:
             return self._start + _PAIRS[self._count >> 10] + _PAIRS[self._count & 1023]
 
     def _begin(self, ms: int) -> None:
+        if not self._random:
+            # Drawing gives the interpreter's lock away, which a busy thread keeps for a while: seldom, then.
+            self._random = os.urandom(_DRAWN * _BEGUN)
+        drawn = int.from_bytes(self._random[-_BEGUN:])
+        self._random = self._random[:-_BEGUN]
         self._ms = ms
-        self._start = _text(ms, _TIME_PAIRS) + _text(secrets.randbits(10 * _RANDOM_PAIRS), _RANDOM_PAIRS)
-        self._count = secrets.randbits(_COUNTER_BITS - 1)  # leaves half a million to count
+        self._start = _text(ms, _TIME_PAIRS) + _text(drawn, _RANDOM_PAIRS)
+        # Leaves half a million to count.
+        self._count = drawn >> 10 * _RANDOM_PAIRS & (1 << _COUNTER_BITS - 1) - 1
 
 
 new_id: Final = IdSource()
