@@ -270,6 +270,9 @@ async def test_more_connections_than_allowed_are_refused(autojump_clock):
         assert (await Wire(await listener.connect()).ask(ping=pb.PingMsg())).HasField("pong")
         counted = server.statistics()
         assert (counted.connections, counted.accepted, counted.refused) == (2, 3, 1)
+        assert counted.errors == {429: 1}
+        await wires[1].ask(list_models=pb.ListModelsMsg())
+        assert server.statistics().errors == {429: 1, 501: 1}
         nursery.cancel_scope.cancel()
 
 
