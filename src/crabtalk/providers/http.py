@@ -6,6 +6,7 @@ ever. No redirect is followed: it would carry the credentials elsewhere. What th
 not shown where it may hold a header.
 """
 
+import contextlib
 import ipaddress
 import json
 import logging
@@ -269,6 +270,12 @@ class _Body:
 
     async def __aexit__(self, *_error: object) -> None:
         with trio.move_on_after(_CLOSE_S, shield=True):
+            await self._response.aclose()
+            # The client's generators do not close those within them, so they are let run into the closed
+            # connection; at most what was received already comes before that.
+            with contextlib.suppress(Exception):
+                while await anext(self._chunks, b""):
+                    pass
             await self._chunks.aclose()
 
     async def next(self, within_s: float | None = None) -> bytes | None:
