@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
-_ROLES: Final[Mapping[object, Role]] = {
+_ROLES: Final[Mapping[str, Role]] = {
     "system": "system",
     "user": "user",
     "assistant": "assistant",
@@ -77,9 +77,9 @@ class Message:
             ValueError: if it is something else; says which part.
         """
         body = _table(data, "a message")
-        role = _ROLES.get(body.get("role"))
+        role = _ROLES.get(_text(body, "role"))
         if role is None:
-            raise ValueError(f"role: expected one of {', '.join(map(str, _ROLES))}")
+            raise ValueError(f"role: expected one of {', '.join(_ROLES)}")
         calls = body.get("tool_calls", [])
         if not isinstance(calls, list):
             raise ValueError("tool_calls: expected a list")  # noqa: TRY004 - what is stored is wrong

@@ -12,6 +12,7 @@ from crabtalk.tools import Trapped
 from crabtalk.work import Work
 
 TRAP: Final = "harness:trap"
+CHAIN_ENDED: Final = "daemon:chain-ended"
 
 
 def as_payload(values: Mapping[str, object]) -> str:
@@ -31,6 +32,11 @@ def trap_event(row: AuditRow, outcome: Trapped) -> dict[str, object]:
         "kind": outcome.kind,
         "chain": row.chain,
     }
+
+
+def chain_ended_event(chain: ChainRecord, reason: str, agent_id: str) -> dict[str, object]:
+    """Return what those who watch hear when a chain starts nothing more."""
+    return {"chain": chain.id, "depth": chain.depth, "agent": agent_id, "reason": reason}
 
 
 def chain_after(work: Work, row: AuditRow) -> ChainRecord:

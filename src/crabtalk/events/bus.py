@@ -6,6 +6,7 @@ are reserved belong to the daemon, which publishes through `emit` and `prepare`.
 """
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -14,16 +15,22 @@ import trio
 
 from crabtalk.chains import MAX_DEPTH, Chain
 from crabtalk.clock import Clock
-from crabtalk.errors import BadRequest, Busy, CrabtalkError, NotBuilt, NotFound, TooLarge
-from crabtalk.events.builtin import TRAP, as_payload, chain_after, trap_event
+from crabtalk.errors import BadRequest, Busy, CrabtalkError, NotFound, TooLarge
+from crabtalk.events.builtin import (
+    CHAIN_ENDED,
+    TRAP,
+    as_payload,
+    chain_after,
+    chain_ended_event,
+    trap_event,
+)
 from crabtalk.events.deliveries import Deliveries, unrun_row
 from crabtalk.events.matching import check_pattern, check_source, is_reserved
 from crabtalk.events.routes import MAX_OF_HARNESS, MAX_WAITING, Place, Queue, Routes
 from crabtalk.events.tails import Event, Tail
-from crabtalk.executor import Executor
 from crabtalk.ids import new_id
 from crabtalk.scheduling.chaining import inherited
-from crabtalk.scheduling.targets import Owner, Targets
+from crabtalk.scheduling.targets import AGENT_ITSELF, Owner, Runner, Targets, name_of
 from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.audit import Audit, AuditRow
 from crabtalk.store.interfaces.subscriptions import DeliveryRecord, SubscriptionRecord, Subscriptions
@@ -35,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 MAX_PAYLOAD_BYTES: Final = 64 << 10
 _OVERHEAD_BYTES: Final = 256  # what an event takes in the store beside its payload, about
+_ENDED_CHAINS: Final = 1000  # remembered; picked, not measured
 _EMITTED: Final = 1000  # of the daemon's own events, on their way into the store
 
 By = Literal["client", "harness"]
@@ -75,20 +83,21 @@ class Prepared:
 class Bus:
     """Publishes, subscribes and delivers; used from trio's thread only."""
 
-    def __init__(self, store: Engine, clock: Clock, targets: Targets, executor: Executor) -> None:
+    def __init__(self, store: Engine, clock: Clock, targets: Targets, runner: Runner) -> None:
         self._store = store
         self._records = Subscriptions(store)
         self._audit = Audit(store)
         self._clock = clock
         self._targets = targets
         self._routes = Routes()
-        self._deliveries = Deliveries(store, clock, targets, executor, self._routes)
+        self._deliveries = Deliveries(store, clock, targets, runner, self._routes)
         self._subscribing = trio.Lock()
         self._last_id = 0
         self._tails: set[Tail] = set()
         self._emitted, self._to_emit = trio.open_memory_channel[tuple[str, str, ChainRecord | None]](_EMITTED)
         self._forgetting: dict[str, list[Queue]] = {}
         self._published = self._lost = self._dropped = 0
+        self._ended_chains: OrderedDict[str, None] = OrderedDict()  # those that were told of
 
     async def load(self) -> None:
         """Read subscriptions and what waits for them from the store; once, before anything else.
@@ -168,6 +177,20 @@ class Bus:
         if isinstance(outcome, Trapped) and outcome.kind != "cancelled" and self._is_heard(TRAP):
             self.emit(TRAP, trap_event(row, outcome), chain_after(work, row))
 
+    def tell_chain_ended(self, chain: ChainRecord, reason: str, agent_id: str) -> None:
+        """Tell, once for each chain, that it starts nothing more: those who watch, and the log.
+
+        Nobody is started by it: that would go on with what has just been ended.
+        """
+        if chain.id in self._ended_chains:
+            return
+        self._ended_chains[chain.id] = None
+        if len(self._ended_chains) > _ENDED_CHAINS:
+            self._ended_chains.popitem(last=False)
+        logger.warning("a chain has ended: %s", reason, extra={"chain": chain.id, "agent": agent_id})
+        payload = as_payload(chain_ended_event(chain, reason, agent_id))
+        self.announce(Prepared(Event(new_id(), CHAIN_ENDED, payload, self._clock.now_ms()), (), (), self))
+
     def announce(self, prepared: Prepared) -> None:
         """Deliver an event that is in the store."""
         self._published += 1
@@ -208,30 +231,32 @@ class Bus:
         once: bool = False,
         by: By = "client",
     ) -> SubscriptionRecord:
-        """Deliver events of a pattern to a harness; asking for the same again gives the same subscription.
+        """Deliver events of a pattern to a harness, or to an agent as its turns; the same again is the same.
 
         Raises:
             BadRequest: for the pattern, or an image that cannot be notified; NotFound: for the target.
-            NotBuilt: for a target that is an agent.
-            Busy: if the harness has too many subscriptions.
+            Busy: if the target has too many subscriptions.
             StoreError: if the store does not work.
         """
         _check(check_pattern, source)
-        if target_agent:
-            raise NotBuilt("events that start a turn of an agent are not built yet: name a harness")
-        if target_harness is None:
-            raise BadRequest("target: expected an agent's id and a harness, `agent-id/harness`")
-        await self._require(target_harness)
+        if bool(target_agent) == (target_harness is not None):
+            raise BadRequest("target: expected either an agent's id, or `agent-id/harness`")
+        owner = target_harness or (target_agent or "", AGENT_ITSELF)
+        await self._require(owner)
         async with self._subscribing:
             wanted = SubscriptionRecord(
-                self._last_id + 1, source, None, target_harness, once, self._clock.now_ms(), by
+                self._last_id + 1,
+                source,
+                None if target_harness else target_agent,
+                target_harness,
+                once,
+                self._clock.now_ms(),
+                by,
             )
             if (same := self._routes.same(wanted)) is not None:
                 return same
-            if len(self._routes.of_harness(target_harness)) >= MAX_OF_HARNESS:
-                raise Busy(
-                    f"harness `{target_harness[1]}` has {MAX_OF_HARNESS} subscriptions, which is the most"
-                )
+            if len(self._routes.of_harness(owner)) >= MAX_OF_HARNESS:
+                raise Busy(f"{name_of(owner)} has {MAX_OF_HARNESS} subscriptions, which is the most")
             with trio.CancelScope(shield=True):
                 await self._store.commit(self._records.save(wanted))
             self._last_id = wanted.id
@@ -312,6 +337,9 @@ class Bus:
         queues = self._routes.matching(source)
         if chain is not None and chain.depth > MAX_DEPTH:
             self._dropped += 1
+            if queues:
+                reason = f"chain {chain.id}: depth {chain.depth} is beyond the chain's {MAX_DEPTH}: {source}"
+                self.tell_chain_ended(chain, reason, queues[0].owner[0])
             queues = []
         at = self._clock.monotonic()
         full = [queue for queue in queues if queue.full]
@@ -386,7 +414,7 @@ def _check_room(full: Sequence[Queue], at: float) -> None:
     for queue in full:
         if not queue.is_stuck(at):
             raise Busy(
-                f"subscription {queue.record.id} of harness `{queue.owner[1]}` has {MAX_WAITING} events, "
+                f"subscription {queue.record.id} of {name_of(queue.owner)} has {MAX_WAITING} events, "
                 "or 8 MiB of them, waiting: publish again later"
             )
 

@@ -15,11 +15,10 @@ import trio
 from crabtalk.clock import Clock
 from crabtalk.errors import Busy, NotFound, RequestError, ShuttingDown, StoreError
 from crabtalk.events.routes import Place, Queue, Routes
-from crabtalk.executor import Executor
 from crabtalk.ids import new_id
 from crabtalk.scheduling.locks import Locks
 from crabtalk.scheduling.occurrence import was_cut_off
-from crabtalk.scheduling.targets import Owner, Targets
+from crabtalk.scheduling.targets import Owner, Runner, Targets
 from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.audit import Audit, AuditRow, Ending
@@ -42,9 +41,7 @@ _MAX_RETRY_S: Final = 600.0
 class Deliveries:
     """Runs what waits; used from trio's thread only."""
 
-    def __init__(
-        self, store: Engine, clock: Clock, targets: Targets, executor: Executor, routes: Routes
-    ) -> None:
+    def __init__(self, store: Engine, clock: Clock, targets: Targets, runner: Runner, routes: Routes) -> None:
         self.delivered = 0
         self.missed = 0
         self.locks = Locks()  # by subscription: who reads its records to write them
@@ -53,7 +50,7 @@ class Deliveries:
         self._audit = Audit(store)
         self._clock = clock
         self._targets = targets
-        self._executor = executor
+        self._runner = runner
         self._routes = routes
         self._nursery: trio.Nursery | None = None
         self._stopping = trio.Event()
@@ -177,7 +174,7 @@ class Deliveries:
             if agent is None:
                 return
             try:
-                await self._executor.run(_work(delivery, queue, agent))
+                await self._runner.run(_work(delivery, queue, agent))
             except (Busy, NotFound, ShuttingDown):
                 delivery.refusals += 1
             except RequestError as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from crabtalk.events.matching import selecting
-from crabtalk.scheduling.targets import Owner
+from crabtalk.scheduling.targets import AGENT_ITSELF, Owner
 from crabtalk.store.interfaces.subscriptions import SubscriptionRecord
 
 Key = TypeVar("Key", str, Owner)
@@ -93,14 +93,8 @@ class Routes:
         self._by_owner: dict[Owner, dict[int, Queue]] = {}
 
     def add(self, record: SubscriptionRecord) -> Queue:
-        """Add a subscription of a harness.
-
-        Raises:
-            ValueError: if its target is no harness.
-        """
-        if record.target_harness is None:
-            raise ValueError(f"subscription {record.id} has no harness")
-        queue = Queue(record, record.target_harness)
+        """Add a subscription."""
+        queue = Queue(record, owner_of(record))
         self.queues[record.id] = queue
         self._by_pattern.setdefault(record.source, {})[record.id] = queue
         self._by_owner.setdefault(queue.owner, {})[record.id] = queue
@@ -129,7 +123,7 @@ class Routes:
 
     def same(self, record: SubscriptionRecord) -> SubscriptionRecord | None:
         """Return a subscription that does what `record` would."""
-        for queue in self.of_harness(record.target_harness or ("", "")):
+        for queue in self.of_harness(owner_of(record)):
             one = queue.record
             if (one.source, one.once, one.by) == (record.source, record.once, record.by) and not queue.spent:
                 return one
@@ -138,6 +132,11 @@ class Routes:
     def waiting(self) -> int:
         """Count the events that wait."""
         return sum(len(queue.places) for queue in self.queues.values())
+
+
+def owner_of(record: SubscriptionRecord) -> Owner:
+    """Return whose subscription it is: a harness's, or an agent's own."""
+    return record.target_harness or (record.target_agent or "", AGENT_ITSELF)
 
 
 def _remove(index: dict[Key, dict[int, Queue]], name: Key, subscription_id: int) -> None:

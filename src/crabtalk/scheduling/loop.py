@@ -15,7 +15,6 @@ import trio
 
 from crabtalk.clock import Clock
 from crabtalk.errors import Busy, NotFound, RequestError, ShuttingDown, StoreError
-from crabtalk.executor import Executor
 from crabtalk.scheduling.backlog import Backlog, Item, Pace
 from crabtalk.scheduling.chaining import chain_of
 from crabtalk.scheduling.occurrence import (
@@ -28,7 +27,7 @@ from crabtalk.scheduling.occurrence import (
     unrun_row,
     was_cut_off,
 )
-from crabtalk.scheduling.targets import Owner, Targets
+from crabtalk.scheduling.targets import Owner, Runner, Targets
 from crabtalk.scheduling.wakes import MAX_ATTEMPTS, WakeService
 from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.agents import AgentRecord
@@ -79,7 +78,7 @@ class WakeLoop:
         self,
         wakes: WakeService,
         events: Emitter,
-        executor: Executor,
+        runner: Runner,
         targets: Targets,
         store: Engine,
         clock: Clock,
@@ -90,7 +89,7 @@ class WakeLoop:
         """`boot_number` grows with each start of the daemon, and epochs with it."""
         self._wakes = wakes
         self._events = events
-        self._executor = executor
+        self._runner = runner
         self._targets = targets
         self._audit = Audit(store)
         self._clock = clock
@@ -233,7 +232,7 @@ class WakeLoop:
         ending = _Ending(self, record)
         fate = _Fate.ENDED
         try:
-            await self._executor.run(self._work(record, agent, epoch, ending))
+            await self._runner.run(self._work(record, agent, epoch, ending))
         except (Busy, ShuttingDown) as error:
             fate = _Fate.BUSY
             self._note_busy(record, error)
