@@ -27,8 +27,9 @@ PROGRAM = "import sys; from crabtalk.daemon import main; sys.exit(main(sys.argv[
 class Daemon:
     """One process; start it again in the same home with `start`."""
 
-    def __init__(self, home: Home, environment=None):
+    def __init__(self, home: Home, environment=None, prefix=()):
         self.home = home
+        self.prefix = prefix  # a command that runs it, such as strace -D: the process must be the daemon's
         self.environment = environment or {}
         self.process = None
         self.log = []  # lines of stderr, of every start
@@ -44,7 +45,7 @@ class Daemon:
         self._manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._manager.bind(str(path))
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", PROGRAM, "--home", str(self.home.root)],
+            [*self.prefix, sys.executable, "-W", "error", "-c", PROGRAM, "--home", str(self.home.root)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -133,10 +134,10 @@ def temporary_home():
 
 
 @contextlib.contextmanager
-def running_daemon(config="", environment=None):
+def running_daemon(config="", environment=None, prefix=()):
     """Yield a started daemon in a home of its own; it is gone afterwards."""
     with temporary_home() as home:
-        daemon = Daemon(home, environment)
+        daemon = Daemon(home, environment, prefix)
         daemon.configure(config)
         try:
             yield daemon.start()
