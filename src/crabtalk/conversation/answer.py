@@ -129,7 +129,7 @@ class Answer:
 
         Only text: a call may lack its end, and thinking without its signature is refused by its makers.
         """
-        if not self._text:
+        if not self.text:
             return None
         return Message("assistant", self.text, guest=guest, is_error=True, created_ms=now_ms)
 
