@@ -60,6 +60,18 @@ ALLOWED = {
         "crabtalk.errors",
         "berm",
     },
+    "crabtalk.capabilities.sessions": {
+        "crabtalk.capabilities",
+        "crabtalk.search",
+        "crabtalk.errors",
+        "berm",
+    },
+    "crabtalk.capabilities.skills": {"crabtalk.capabilities", "crabtalk.skills", "berm"},
+    "crabtalk.search.words": {"crabtalk.errors"},
+    "crabtalk.search.excerpts": {"crabtalk.search"},
+    "crabtalk.search.index": {"crabtalk.search", "crabtalk.errors", "crabtalk.store.interfaces"},
+    "crabtalk.memory.ranking": set(),
+    "crabtalk.frontmatter": set(),
     "crabtalk.capabilities.topics": {"crabtalk.capabilities", "crabtalk.events", "crabtalk.errors", "berm"},
     # What a client needs, and nothing of the daemon.
     "crabtalk.client": {

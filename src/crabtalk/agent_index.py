@@ -130,7 +130,8 @@ def read_stored(record: AgentRecord) -> tuple[AgentConfig, str]:
 
 
 def _pins(record: AgentRecord) -> list[tuple[str, str]]:
-    """Return the name and sha256 of each declared harness, also of a configuration that cannot be used."""
+    """Return the name and sha256 of each declared image, also of a configuration that cannot be used."""
     listed = record.config.get("harnesses")
     entries = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-    return [(str(one.get("name", "")), str(one.get("sha256", ""))) for one in entries]
+    images = [one for one in entries if "builtin" not in one]
+    return [(str(one.get("name", "")), str(one.get("sha256", ""))) for one in images]

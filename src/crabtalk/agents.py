@@ -15,6 +15,7 @@ import trio
 
 from crabtalk.agent_index import AgentIndex, Entry, read_stored
 from crabtalk.binding import Owner, Services, describe
+from crabtalk.builtins import NO_BUILTINS, Builtins
 from crabtalk.clock import Clock
 from crabtalk.config_patch import masked, merge_patch, with_kept_secrets
 from crabtalk.declarations import AgentConfig, Bounds, HarnessDeclaration, check_agent_name
@@ -67,16 +68,24 @@ class Upgrade:
 class AgentService:
     """The agents of a daemon; for the event loop."""
 
-    def __init__(self, store: Engine, images: Images, services: Services, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Engine,
+        images: Images,
+        services: Services,
+        clock: Clock,
+        builtins: Builtins = NO_BUILTINS,
+    ) -> None:
         self._store = store
         self._images = images
+        self._builtins = builtins
         self._clock = clock
         self._agents = Agents(store)
         self._index = AgentIndex()
         self._listeners: list[Listener] = []
         self._hooks: list[tuple[ForgetWrites, Callable[[str], None] | None]] = []
         self.linker = Linker(images, services, self._visible_peers)
-        self._declarer = Declarer(images, self.linker, self._index.id_of)
+        self._declarer = Declarer(images, builtins, self.linker, self._index.id_of)
         for record in self._agents.all():
             self._index.put(record, *read_stored(record))
         images.pinned = self._index.pinned
@@ -125,6 +134,11 @@ class AgentService:
         """
         return self._index.entry(agent.id).config
 
+    def skills_of(self, agent_id: str) -> tuple[str, ...]:
+        """Return the names of the skills that an agent sees, none for all; from any thread."""
+        entry = self._index.find(agent_id)
+        return entry.config.skills if entry is not None else ()
+
     def problem(self, agent: AgentRecord) -> str:
         """Return why an agent's stored configuration cannot be used, "" when it can."""
         return self._index.entry(agent.id).problem
@@ -157,7 +171,7 @@ class AgentService:
         if known is not None:
             return known
         one = self.declaration(agent, harness)
-        digest = self.linker.ready(agent.id, one).digest
+        digest = f"builtin:{one.builtin}" if one.builtin else self.linker.ready(agent.id, one).digest
         bounds = Bounds(one.deadline, one.fuel, one.rate, one.concurrency, digest)
         self._index.entry(agent.id).bounds[harness] = bounds
         return bounds
@@ -176,7 +190,7 @@ class AgentService:
             BadRequest: if the image does not load, or has no such entry.
         """
         one = self.declaration(agent, harness)
-        info = self._images.known(one.sha256) or await self._images.inspect(one.sha256)
+        info = await self._info(one)
         if info.error:
             raise BadRequest(f"harness `{harness}` does not load: {info.error}")
         if not info.exports(entry):
@@ -279,6 +293,8 @@ class AgentService:
         if confirm and not sha256:
             raise BadRequest("say which bytes: confirm with the sha256 that was shown")
         one = self.declaration(self.get(agent_id), harness)
+        if one.builtin:
+            raise BadRequest(f"harness `{harness}` is built in: it changes with the program")
         wanted = sha256.lower() if sha256 else self._images.newest(harness).sha256
         before = await self._inspect(one.sha256)
         after = await self._images.inspect(wanted)
@@ -292,6 +308,9 @@ class AgentService:
             NotFound: as `declaration`.
         """
         one = self.declaration(agent, harness)
+        if one.builtin:
+            info = self._builtins.info(one.builtin)
+            return HarnessView(one, self.bounds(agent, harness).digest, info, [], info.error)
         ready = self.linker.ready(agent.id, one)
         info = await self._inspect(one.sha256)
         error = info.error
@@ -301,6 +320,11 @@ class AgentService:
             except Unusable as unusable:
                 error = str(unusable)
         return HarnessView(one, ready.digest, info, describe(one), error)
+
+    async def _info(self, one: HarnessDeclaration) -> ImageInfo:
+        if one.builtin:
+            return self._builtins.info(one.builtin)
+        return self._images.known(one.sha256) or await self._images.inspect(one.sha256)
 
     async def _inspect(self, sha256: str) -> ImageInfo:
         try:
@@ -324,7 +348,7 @@ class AgentService:
     async def _declare(self, entry: Entry, config: Mapping[str, Any]) -> AgentRecord:
         stored, resolved = await self._declarer.resolve(entry.record.id, config, entry.config)
         record = self._revised(entry.record, config=stored)
-        kept = {one.sha256 for one in resolved.harnesses}
+        kept = {one.sha256 for one in resolved.harnesses if not one.builtin}
         dropped = [sha256 for sha256 in self._index.only_pinned_by(entry) if sha256 not in kept]
         await self._store.commit([*self._agents.save(record), *self._images.unused(dropped)])
         self._index.put(record, resolved)

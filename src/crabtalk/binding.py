@@ -28,7 +28,7 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What the daemon gives; `calls`, `schedule` and `topics` find their caller in `call.context`."""
+    """What the daemon gives; what gets no owner finds its caller in `call.context`."""
 
     home: Path  # never entered by any tool
     now_ms: Callable[[], int]  # the wall clock
@@ -36,6 +36,8 @@ class Services:
     calls: Callable[[tuple[str, ...]], Iterable[Capability]]
     schedule: Callable[[int], Iterable[Capability]]
     topics: Callable[[tuple[str, ...]], Iterable[Capability]]
+    sessions: Callable[[Owner], Iterable[Capability]]
+    skills: Callable[[Owner, tuple[str, ...]], Iterable[Capability]]
 
 
 Peers = Callable[[Owner, tuple[str, ...]], Iterable[tuple[str, str]]]  # names and descriptions
@@ -50,6 +52,8 @@ REGISTERS: Final = {
     "schedule": "crabtalk.wake.*",
     "topics": "crabtalk.event.*",
     "peers": "crabtalk.peers.list",
+    "sessions": "crabtalk.sessions.search",
+    "skills": "crabtalk.skills.*",
 }
 
 
@@ -74,7 +78,7 @@ def describe(declaration: "HarnessDeclaration") -> list[str]:
     lines = []
     for key, names in REGISTERS.items():
         value = getattr(declaration, key)
-        if value not in (None, ()):
+        if value not in (None, (), ""):
             lines.append(f"{names}: {key} = {_argument(value)}")
     return lines
 
@@ -128,6 +132,10 @@ def _of_daemon(
         from crabtalk.capabilities.peers import peers as peers_capability
 
         yield from peers_capability(lambda: peers(owner, declaration.peers))
+    if declaration.sessions:
+        yield from services.sessions(owner)
+    if declaration.skills:
+        yield from services.skills(owner, declaration.skills)
 
 
 def _root(path: str, per_session: bool, home: Path, session_root: str | None) -> "Root":  # noqa: FBT001

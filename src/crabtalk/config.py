@@ -22,6 +22,7 @@ from crabtalk.config_values import (
     Secret,
     boolean,
     expanded,
+    folders,
     one_of,
     seconds_between,
     setting,
@@ -188,6 +189,19 @@ class AuditConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SkillsConfig:
+    """Where skills are, besides the home's own folder `skills`, which comes first."""
+
+    folders: tuple[str, ...] = setting(
+        folders,
+        "folders of skills; of two skills of one name the one that is found first counts",
+        default=(),
+        written="[]",
+        live=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ShutdownConfig:
     """Stopping."""
 
@@ -211,6 +225,7 @@ class Config:
     images: ImagesConfig = ImagesConfig()
     wakes: WakesConfig = WakesConfig()
     audit: AuditConfig = AuditConfig()
+    skills: SkillsConfig = SkillsConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
     models: ModelsConfig = dataclasses.field(default_factory=ModelsConfig)
     secrets: Mapping[str, Secret] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
@@ -255,6 +270,7 @@ _SECTIONS: Final = {
     "images": ImagesConfig,
     "wakes": WakesConfig,
     "audit": AuditConfig,
+    "skills": SkillsConfig,
     "shutdown": ShutdownConfig,
 }
 

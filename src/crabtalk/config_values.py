@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from crabtalk.units import duration_s, nearest, shown, size_bytes
 
 SECRET: Final = MappingProxyType({"$secret": "set"})  # stands for a secret wherever one would be shown
+MAX_FOLDERS: Final = 32
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 T = TypeVar("T")
@@ -58,6 +59,16 @@ def whole_between(low: int, high: int) -> Reader:
         return value
 
     return read
+
+
+def folders(value: object) -> tuple[str, ...]:
+    """Read a list of absolute paths."""
+    if not isinstance(value, list) or len(value) > MAX_FOLDERS:
+        raise ValueError(f"expected a list of at most {MAX_FOLDERS} folders, got {shown(value)}")
+    for one in value:
+        if not isinstance(one, str) or not one.startswith("/") or "\0" in one:
+            raise ValueError(f"expected absolute paths, got {shown(one)}")
+    return tuple(value)
 
 
 def size_between(low: int, high: int) -> Reader:

@@ -34,6 +34,7 @@ MAX_HARNESSES: Final = 64
 
 AGENT_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 HARNESS_NAME: Final = r"[a-z0-9][a-z0-9_-]{0,62}"
+SKILL_NAME: Final = r"(?!.{65})[a-z0-9]+(?:-[a-z0-9]+)*"
 _SHA256: Final = r"[0-9a-fA-F]{64}"
 _PREFIX: Final = r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+){0,15}"
 
@@ -43,7 +44,8 @@ class HarnessDeclaration:
     """One harness of an agent: which bytes, what they may reach, within what."""
 
     name: str
-    sha256: str = ""  # of the ELF, lower case; "" only before it was pinned
+    sha256: str = ""  # of the ELF, lower case; "" before it was pinned, and of what is built in
+    builtin: str = ""  # instead of an image: which of those that come with the program
     source: str = ""
     files: str | None = None
     root: RootArgument | None = None
@@ -54,6 +56,8 @@ class HarnessDeclaration:
     schedule: int | None = None  # pending wakes at most
     topics: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()  # `*`, or agents; ids once declared
+    sessions: str = ""  # whose: `own`
+    skills: tuple[str, ...] = ()  # `*`, or names
     deadline: float = 60.0  # seconds
     fuel: int = 20_000_000_000  # instructions
     memory: int = 64 << 20  # bytes
@@ -122,6 +126,7 @@ def _count(low: int, high: int, says: str) -> Key:
 _HARNESS: Final = values.matching(HARNESS_NAME, "a harness's name such as `reminders`")
 _TOPIC: Final = Key(values.topic, {"type": "string", "maxLength": 128}, "")
 _PEER: Final = values.matching(rf"\*|{AGENT_NAME}", "an agent's name or id, or `*`")
+_SKILL: Final = values.matching(rf"\*|{SKILL_NAME}", "a skill's name such as `code-review`, or `*`")
 _ROOT: Final[Schema] = {
     "oneOf": [
         _ANY_TEXT,
@@ -140,6 +145,9 @@ _ROOT: Final[Schema] = {
 HARNESS_KEYS: Final[Mapping[str, Key]] = {
     "name": Key(_HARNESS.read, _HARNESS.schema, "What this agent calls it; its storage is kept by it."),
     "sha256": _form(_SHA256, "64 hexadecimal digits", "The ELF's bytes; written at declaration when absent."),
+    "builtin": Key(
+        _HARNESS.read, _HARNESS.schema, "Which harness that comes with the program; there is no image then."
+    ),
     "source": Key(values.text(1024), _ANY_TEXT, "Where it came from, for people; nothing is downloaded."),
     "files": Key(values.path, _ANY_TEXT, "Registers berm.fs.* beneath this directory."),
     "root": Key(values.root, _ROOT, "Registers berm.fs.* and berm.exec.run: a shell in this directory."),
@@ -154,6 +162,8 @@ HARNESS_KEYS: Final[Mapping[str, Key]] = {
     "schedule": _count(1, 100_000, "Registers crabtalk.wake.*: pending wakes at most."),
     "topics": _names(_TOPIC, 256, "Registers crabtalk.event.*: sources, or prefixes ending in `:*`."),
     "peers": _names(_PEER, 256, "Registers crabtalk.peers.list: agents that are shown, or `*`."),
+    "sessions": _form("own", "`own`", "Registers crabtalk.sessions.search: in this agent's sessions."),
+    "skills": _names(_SKILL, 256, "Registers crabtalk.skills.*: skills that are shown, or `*`."),
     "deadline": Key(
         values.number(0, MAX_DEADLINE_S, "seconds, above 0 and up to 3600"),
         {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_DEADLINE_S},
@@ -198,7 +208,9 @@ MCP_KEYS: Final[Mapping[str, Key]] = {
 }
 
 
-_NOT_BUILT: Final = {"send", "sessions", "skills"}
+# What the executor enforces and models see; all else is about an image, or what is bound to one.
+_OF_BUILTIN: Final = frozenset({"name", "builtin", "source", "prefix", "deadline", "rate", "concurrency"})
+_NOT_BUILT: Final = {"send"}
 _SYSTEM: Final = (
     '`system` lists names, and here the argument is the grant: write `root = "/path"` for files and '
     'commands, `files = "/path"`, `hosts = ["api.x.org"]`, `zone = "local"`, `storage = "16MiB"`'
@@ -233,7 +245,7 @@ _MCP_TABLE: Final = Table(MCP_KEYS, frozenset({"name"}))
 
 
 def _harnesses(value: object) -> tuple[HarnessDeclaration, ...]:
-    found = tuple(_declaration(one) for one in _tables(_HARNESS_TABLE, value, MAX_HARNESSES))
+    found = tuple(_tables(_declaration, value, MAX_HARNESSES))
     names = [one.name for one in found]
     for index, one in enumerate(found):
         if one.name in names[:index]:
@@ -246,22 +258,27 @@ def _harnesses(value: object) -> tuple[HarnessDeclaration, ...]:
     return found
 
 
-def _declaration(checked: dict[str, Any]) -> HarnessDeclaration:
+def _declaration(value: object) -> HarnessDeclaration:
+    checked = _HARNESS_TABLE.read(value)
+    if "builtin" in checked:
+        for key in checked:
+            if key not in _OF_BUILTIN:
+                raise Flaw("is for images, and `builtin` means that there is none", f".{key}")
     if "sha256" in checked:
         checked["sha256"] = checked["sha256"].lower()
     return HarnessDeclaration(**checked)
 
 
-def _tables(table: Table, value: object, most: int) -> list[dict[str, Any]]:
+def _tables(read: values.Reader, value: object, most: int) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise Flaw(f"expected a list of tables, got {values.kind(value)}")
     if len(value) > most:
         raise Flaw(f"{len(value)} entries, at most {most} are allowed")
-    return [values.within(f"[{index}]", table.read, one) for index, one in enumerate(value)]
+    return [values.within(f"[{index}]", read, one) for index, one in enumerate(value)]
 
 
 def _mcps(value: object) -> tuple[Mapping[str, Any], ...]:
-    found = tuple(_tables(_MCP_TABLE, value, 64))
+    found = tuple(_tables(_MCP_TABLE.read, value, 64))
     names = [one["name"] for one in found]
     for index, name in enumerate(names):
         if name in names[:index]:

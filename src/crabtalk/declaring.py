@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from berm.manifest import TOOL_NAME
+from crabtalk.builtins import Builtins
 from crabtalk.declarations import AgentConfig, HarnessDeclaration, parse_config
 from crabtalk.errors import BadRequest, NotFound, TooLarge
 from crabtalk.identity import canonical_json
@@ -24,8 +25,9 @@ FindAgent = Callable[[str], str | None]  # name or id to id
 class Declarer:
     """Resolves and tries configurations."""
 
-    def __init__(self, images: Images, linker: Linker, find_agent: FindAgent) -> None:
+    def __init__(self, images: Images, builtins: Builtins, linker: Linker, find_agent: FindAgent) -> None:
         self._images = images
+        self._builtins = builtins
         self._linker = linker
         self._find_agent = find_agent
 
@@ -45,7 +47,8 @@ class Declarer:
         stored = copy.deepcopy(dict(config))
         for place, one in enumerate(parsed.harnesses):
             entry = dict(stored["harnesses"][place])
-            entry["sha256"] = self._pin(one, old.harness(one.name), place)
+            if not one.builtin:
+                entry["sha256"] = self._pin(one, old.harness(one.name), place)
             if one.peers:
                 entry["peers"] = self._peers(one, place)
             stored["harnesses"][place] = entry
@@ -62,7 +65,7 @@ class Declarer:
                     f" - at `harnesses[{place}].sha256`"
                 )
             return wanted.sha256
-        if old is not None:
+        if old is not None and not old.builtin:
             return old.sha256  # only an upgrade, or a digest that somebody wrote, changes what an agent runs
         try:
             return self._images.newest(wanted.name).sha256
@@ -84,7 +87,7 @@ class Declarer:
         infos = [await self._inspect(place, one, old) for place, one in enumerate(config.harnesses)]
         check_tool_names(config.harnesses, infos)
         for place, one in enumerate(config.harnesses):
-            if old.harness(one.name) == one:
+            if one.builtin or old.harness(one.name) == one:
                 continue
             try:
                 await self._linker.link(self._linker.ready(agent_id, one))
@@ -93,6 +96,11 @@ class Declarer:
 
     async def _inspect(self, place: int, one: HarnessDeclaration, old: AgentConfig) -> ImageInfo:
         unchanged = old.harness(one.name) == one
+        if one.builtin:
+            known = self._builtins.info(one.builtin)
+            if known.error and not unchanged:
+                raise BadRequest(f"{known.error} - at `harnesses[{place}].builtin`")
+            return known
         try:
             info = await self._images.inspect(one.sha256)
         except NotFound:

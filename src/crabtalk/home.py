@@ -49,6 +49,11 @@ class Home:
         return self.root / "store.db"
 
     @property
+    def search_file(self) -> Path:
+        """The index of what was said: made from the store, and made again when it is not there."""
+        return self.root / "search.db"
+
+    @property
     def lock_file(self) -> Path:
         """Held while the store is open; names the holder's process."""
         return self.root / "lock"
@@ -57,6 +62,11 @@ class Home:
     def harnesses(self) -> Path:
         """Where `NAME.elf` may be put by hand, which only adds bytes."""
         return self.root / "harnesses"
+
+    @property
+    def skills(self) -> Path:
+        """Where `NAME/SKILL.md` may be put by hand."""
+        return self.root / "skills"
 
     @property
     def run(self) -> Path:
@@ -89,7 +99,7 @@ class Home:
         Raises:
             HomeError: if that cannot be, or if others could change what is there.
         """
-        for directory in (self.root, self.run, self.harnesses):
+        for directory in (self.root, self.run, self.harnesses, self.skills):
             _make_private(directory)
         self.run.chmod(0o700)
 

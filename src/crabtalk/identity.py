@@ -14,7 +14,7 @@ from berm.manifest import ABI_VERSION
 from crabtalk.declarations import HarnessDeclaration
 
 # With one of these the bound functions know whose they are.
-OWNED: Final = ("storage", "schedule", "topics", "peers", "calls")
+OWNED: Final = ("storage", "schedule", "topics", "peers", "calls", "sessions", "skills")
 
 
 def image_digest(declaration: HarnessDeclaration, agent_id: str, session_root: str | None = None) -> str:
@@ -43,13 +43,15 @@ def arguments(declaration: HarnessDeclaration) -> dict[str, Any]:
         "schedule": declaration.schedule,
         "topics": sorted(declaration.topics),
         "peers": sorted(declaration.peers),
+        "sessions": declaration.sessions,
+        "skills": sorted(declaration.skills),
     }
     if declaration.files is not None:
         found["files"] = os.path.realpath(declaration.files)
     if declaration.root is not None:
         key = "session" if declaration.root.per_session else "path"
         found["root"] = {key: os.path.realpath(declaration.root.path)}
-    return {key: value for key, value in found.items() if value not in (None, [])}
+    return {key: value for key, value in found.items() if value not in (None, [], "")}
 
 
 def is_owned(declaration: HarnessDeclaration) -> bool:

@@ -31,7 +31,7 @@ _SENTENCES = {
 
 
 class ImageTools:
-    """A `ToolProvider` for every harness that an agent declares."""
+    """A `ToolProvider` for every image that an agent declares."""
 
     def __init__(self, images: Images, agents: AgentService) -> None:
         self._images = images
@@ -94,7 +94,8 @@ class ImageTools:
 
     def _declared(self, agent: AgentRecord) -> Sequence[HarnessDeclaration]:
         current = self._agents.agent(agent.id)
-        return self._agents.config(current).harnesses if current is not None else ()
+        declared = self._agents.config(current).harnesses if current is not None else ()
+        return [one for one in declared if not one.builtin]
 
     def _info(self, one: HarnessDeclaration) -> ImageInfo:
         try:

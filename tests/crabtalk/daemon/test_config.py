@@ -39,7 +39,7 @@ def test_the_documentation_lists_every_key():
 
 @pytest.mark.parametrize("key", list(keys()), ids=lambda key: f"{key.section}.{key.name}")
 def test_every_key_refuses_a_value_of_another_kind(key):
-    for wrong in ([], {"a": 1}, None):
+    for wrong in ([3], {"a": 1}, None):
         assert mistakes({key.section: {key.name: wrong}})[0].startswith(
             f"{key.section}.{key.name}: expected "
         )

@@ -41,7 +41,7 @@ async def until(condition):
 async def test_the_messages_that_are_not_built_are_these():
     assert sorted(NOT_BUILT) == [
         "answer_prompt", "compact", "delete_mcp", "extension", "list_approvals", "list_mcps",
-        "mcp_logs", "reconnect_mcp", "revoke_approval", "search_sessions", "send",
+        "mcp_logs", "reconnect_mcp", "revoke_approval", "send",
         "stream", "subscribe_events", "subscribe_mcp_events", "subscribe_prompts", "upsert_mcp",
     ]  # fmt: skip
 
@@ -342,10 +342,10 @@ async def test_a_sessions_root_narrows_that_of_its_agent(client, tmp_path):
 
 
 async def test_skills_are_listed(client, served):
-    from crabtalk.store.interfaces.skills import SkillRecord
+    from crabtalk.store.interfaces.skills import SkillRecord, Skills
 
     record = SkillRecord(name="sums", description="how to add", body="1 + 1", updated_ms=0)
-    await served.runtime.store.commit(served.runtime.skills.save(record))
+    await served.runtime.store.commit(Skills(served.runtime.store).save(record))
     (listed,) = (await client.ask(list_skills=pb.ListSkillsMsg())).skills
     assert (listed.name, listed.description) == ("sums", "how to add")
     assert (await client.ask(get_skill=pb.GetSkillMsg(name="sums"))).body == "1 + 1"

@@ -9,6 +9,7 @@ import pytest
 
 from crabtalk.agents import AgentService
 from crabtalk.binding import Services
+from crabtalk.builtins import NO_BUILTINS, Builtins, BuiltinTools
 from crabtalk.capabilities.calls import calls
 from crabtalk.clock import SystemClock
 from crabtalk.executor import Executor
@@ -37,6 +38,9 @@ class World:
     executor: Executor = field(init=False)
     schedule: Callable[[int], Iterable[Any]] = _NOTHING
     topics: Callable[[tuple[str, ...]], Iterable[Any]] = _NOTHING
+    sessions: Callable[[Any], Iterable[Any]] = _NOTHING
+    skills: Callable[[Any, tuple[str, ...]], Iterable[Any]] = lambda _owner, _names: ()
+    builtins: Builtins = NO_BUILTINS
     budget_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
@@ -53,11 +57,14 @@ class World:
             calls=lambda names: calls(self.executor, names),
             schedule=lambda limit: tuple(self.schedule(limit)),  # as it is when it is called
             topics=lambda patterns: tuple(self.topics(patterns)),
+            sessions=lambda owner: tuple(self.sessions(owner)),
+            skills=lambda owner, names: tuple(self.skills(owner, names)),
         )
-        self.agents = AgentService(self.store, self.images, services, clock)
+        self.agents = AgentService(self.store, self.images, services, clock, self.builtins)
         self.tools = ImageTools(self.images, self.agents)
         self.agents.add_listener(self.tools)
-        self.executor = Executor(self.store, clock, ExecutorLimits(), [self.tools], self.agents.bounds)
+        providers = [self.tools, BuiltinTools(self.builtins, self.agents)]
+        self.executor = Executor(self.store, clock, ExecutorLimits(), providers, self.agents.bounds)
 
     async def put(self, name: str, elf: bytes | None = None) -> str:
         """Store an image and return its sha256."""

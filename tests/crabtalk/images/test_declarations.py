@@ -48,6 +48,8 @@ FULL = {
             "schedule": 64,
             "topics": ["build:*", "wake:missed"],
             "peers": ["*"],
+            "sessions": "own",
+            "skills": ["code-review", "*"],
             "deadline": 1.5,
             "fuel": 2e10,
             "memory": "128MiB",
@@ -56,8 +58,11 @@ FULL = {
             "prefix": "r",
         },
         {"name": "other", "files": "/home/me/notes", "zone": "local", "storage": 65536},
+        {"name": "memory", "builtin": "memory", "prefix": "m", "rate": "5/s"},
     ],
 }
+
+ENFORCED_FOR_ALL = {"deadline", "rate", "concurrency", "prefix"}
 
 
 def one(**keys):
@@ -82,11 +87,11 @@ def test_every_key_of_an_agent_is_read():
     assert (config.tool_choice, config.thinking, config.thinking_budget) == ("auto", True, 0)
     assert config.skills == ("writing",)
     assert [server["name"] for server in config.mcps] == ["git", "web"]
-    assert [harness.name for harness in config.harnesses] == ["everything", "other"]
+    assert [harness.name for harness in config.harnesses] == ["everything", "other", "memory"]
 
 
 def test_every_key_of_a_harness_is_read():
-    everything, other = parse_config(FULL).harnesses
+    everything, other, built_in = parse_config(FULL).harnesses
     assert {key for harness in FULL["harnesses"] for key in harness} == set(HARNESS_KEYS)
     assert everything.sha256 == "ab" * 32
     assert everything.source == "github:somebody/something@v2.1.0"
@@ -98,7 +103,9 @@ def test_every_key_of_a_harness_is_read():
     assert (everything.schedule, everything.peers) == (64, ("*",))
     assert (everything.deadline, everything.fuel, everything.memory) == (1.5, 20_000_000_000, 128 << 20)
     assert (everything.rate, everything.concurrency, everything.prefix) == (Rate(60, 60.0), 3, "r")
+    assert (everything.sessions, everything.skills) == ("own", ("code-review", "*"))
     assert (other.files, other.zone) == ("/home/me/notes", ("local",))
+    assert (built_in.builtin, built_in.prefix, built_in.rate) == ("memory", "m", Rate(5, 1.0))
 
 
 def test_defaults():
@@ -124,6 +131,9 @@ def test_an_unknown_key_names_the_nearest_one_and_its_place():
 
 
 WRONG = {
+    "builtin": ["", "Memory", "a/b", 1, ["memory"]],
+    "sessions": ["", "all", ["own"], True],
+    "skills": [[], "*", ["A"], ["a--b"], ["-a"], ["a", "a"], ["a" * 65], [1]],
     "name": ["", "Os", "a/b", "../x", "-x", "a" * 64, 1, None],
     "sha256": ["", "ab", "g" * 64, 1],
     "source": [1, "a\nb", "x" * 1025],
@@ -217,7 +227,16 @@ def test_approvals_are_refused_as_not_built(key, value):
     )
 
 
-@pytest.mark.parametrize("key", ["send", "sessions", "skills"])
+@pytest.mark.parametrize("key", sorted(set(FULL["harnesses"][0]) - {"name", "source", *ENFORCED_FOR_ALL}))
+def test_what_is_for_images_is_refused_of_what_is_built_in(key):
+    value = FULL["harnesses"][0][key]
+    config = {"harnesses": [{"name": "m", "builtin": "memory", key: value}, {"name": "other"}]}
+    assert refusal(config) == (
+        f"is for images, and `builtin` means that there is none - at `harnesses[0].{key}`"
+    )
+
+
+@pytest.mark.parametrize("key", ["send"])
 def test_arguments_about_turns_are_refused_as_not_built(key):
     assert refusal_of(**{key: ["*"]}) == (
         f"`{key}` is not built yet: this daemon runs no turns of agents - at `harnesses[0].{key}`"

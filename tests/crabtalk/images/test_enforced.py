@@ -8,10 +8,13 @@ import time
 
 import pytest
 import trio
+from pytest_trio import trio_fixture
 
 from berm.fnv import ALIASES, CAPABILITIES
 from berm.wire import unpack_fields
 from crabtalk.capabilities.schedule import schedule
+from crabtalk.capabilities.sessions import sessions
+from crabtalk.capabilities.skills import skills
 from crabtalk.capabilities.topics import topics
 from crabtalk.clock import SystemClock
 from crabtalk.declarations import HARNESS_KEYS
@@ -19,6 +22,9 @@ from crabtalk.errors import BadRequest, Busy, NotFound
 from crabtalk.events.bus import Bus
 from crabtalk.ids import new_id
 from crabtalk.scheduling.wakes import WakeService
+from crabtalk.search.service import SearchService
+from crabtalk.skills import SkillService
+from crabtalk.store.interfaces.sessions import SessionRecord, Sessions
 from crabtalk.tools import Done, Failed, Trapped
 from declared_guests import guest, request, sha256_of
 from servers import Server, reply
@@ -34,6 +40,8 @@ GROUPS = {
     "schedule": {"crabtalk.wake.schedule", "crabtalk.wake.cancel", "crabtalk.wake.list"},
     "topics": {"crabtalk.event.publish", "crabtalk.event.subscribe", "crabtalk.event.unsubscribe"},
     "peers": {"crabtalk.peers.list"},
+    "sessions": {"crabtalk.sessions.search"},
+    "skills": {"crabtalk.skills.list", "crabtalk.skills.get"},
 }
 GROUPS["root"] = {*GROUPS["files"], "berm.exec.run"}
 VALUES = {
@@ -44,6 +52,8 @@ VALUES = {
     "schedule": 1,
     "topics": ["a:*"],
     "peers": ["*"],
+    "sessions": "own",
+    "skills": ["*"],
 }
 
 
@@ -61,14 +71,24 @@ def no(outcome, kind):
     return outcome.data[1:].decode()
 
 
-@pytest.fixture
-async def bound(world):
-    """A world with wakes and events, as the daemon has."""
+@trio_fixture
+async def bound(world, tmp_path):
+    """A world with wakes, events, skills and search, as the daemon has."""
     wakes = WakeService(world.store, SystemClock(), world.agents, boot_id=new_id())
     bus = Bus(world.store, SystemClock(), world.agents, world.executor)
     world.schedule = lambda limit: schedule(wakes, limit)
     world.topics = lambda patterns: topics(bus, patterns)
-    return world
+    known = SkillService(world.store, SystemClock().now_ms, lambda: [tmp_path / "skills"])
+    world.skills = lambda owner, names: skills(
+        lambda: known.visible(names, world.agents.skills_of(owner.agent_id))
+    )
+    search = SearchService(world.store, tmp_path / "search.db")
+    world.sessions = lambda owner: sessions(search, owner.agent_id)
+    world.search = search
+    async with trio.open_nursery() as nursery:
+        await nursery.start(search.serve)
+        yield world
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("key", sorted(GROUPS))
@@ -262,6 +282,59 @@ async def test_peers(world):
     agent = await world.agents.update(agent.id, {"harnesses": [{"name": "probe", "peers": ["*"]}]})
     listed = json.loads(ok(await world.ask(agent, "crabtalk.peers.list")))
     assert [peer["name"] for peer in listed] == ["critic", "writer"]
+
+
+async def test_sessions(bound):
+    agent = await bound.one(sessions="own")
+    other = await bound.one(agent="other", sessions="own")
+    stored = Sessions(bound.store)
+    for owner, handle in ((agent, "mine"), (other, "theirs")):
+        said = [{"role": "user", "content": f"where is the harbour of {handle}?"}]
+        record = SessionRecord(handle, owner.id, "me", None, "Trips", 1, 1)
+        bound.store.apply(stored.append(record, said, 1)[1])
+        bound.search.touched(handle)
+    (hit,) = json.loads(ok(await bound.ask(agent, "crabtalk.sessions.search", "harbour", "5", "1", "1")))
+    assert (hit["session"], hit["index"], hit["title"]) == ("mine", 0, "Trips")
+    assert hit["window"] == [
+        {
+            "role": "user",
+            "index": 0,
+            "snippet": "where is the harbour of mine?",
+            "truncated": False,
+            "tool_name": "",
+        }
+    ]
+    for numbers in (("0", "1", "1"), ("21", "1", "1"), ("1", "15", "6"), ("1", "-1", "0")):
+        refused = await bound.ask(agent, "crabtalk.sessions.search", "harbour", *numbers)
+        assert "expected" in no(refused, b"e")
+    assert "expected words" in no(
+        await bound.ask(agent, "crabtalk.sessions.search", "?", "1", "0", "0"), b"e"
+    )
+
+
+async def test_skills(bound, tmp_path):
+    for name in ("cook", "bake", "sail"):
+        (tmp_path / "skills" / name).mkdir(parents=True)
+        text = f"---\nname: {name}\ndescription: How to {name}.\n---\nFirst {name}.\n"
+        (tmp_path / "skills" / name / "SKILL.md").write_text(text)
+    agent = await bound.one(skills=["cook", "sail"])
+    listed = json.loads(ok(await bound.ask(agent, "crabtalk.skills.list")))
+    assert listed == [
+        {"name": "cook", "description": "How to cook."},
+        {"name": "sail", "description": "How to sail."},
+    ]
+    assert ok(await bound.ask(agent, "crabtalk.skills.get", "cook")) == b"First cook."
+    assert no(await bound.ask(agent, "crabtalk.skills.get", "bake"), b"e") == "no skill `bake`"
+    # What the agent itself does not see is not there for its harnesses.
+    await bound.agents.update(agent.id, {"skills": ["bake", "sail"]})
+    listed = json.loads(ok(await bound.ask(agent, "crabtalk.skills.list")))
+    assert [one["name"] for one in listed] == ["sail"]
+    assert no(await bound.ask(agent, "crabtalk.skills.get", "cook"), b"e") == "no skill `cook`"
+
+
+async def test_builtin(world):
+    with pytest.raises(BadRequest, match="no harness `memory` is built in"):
+        await world.declare({"name": "memory", "builtin": "memory"})
 
 
 async def test_deadline(world):

@@ -21,11 +21,14 @@ BINDING = {
     "schedule": (1, 2),
     "topics": (("a:*",), ("a",)),
     "peers": (("*",), ("01ARZ3NDEKTSV4RRFFQ69G5FAV",)),
+    "sessions": ("own", ""),
+    "skills": (("*",), ("review",)),
     "memory": (64 << 20, 128 << 20),
 }
 # For each key that is no part: another value.
 OTHER = {
     "name": "another",
+    "builtin": "memory",  # there is no image then
     "source": "somewhere",
     "deadline": 1.0,
     "fuel": 1,
@@ -33,7 +36,7 @@ OTHER = {
     "concurrency": 1,
     "prefix": "p",
 }
-OWNED = {"storage", "calls", "schedule", "topics", "peers"}
+OWNED = {"storage", "calls", "schedule", "topics", "peers", "sessions", "skills"}
 
 
 def test_every_key_is_a_part_of_an_image_or_not():

@@ -1,0 +1,1 @@
+"""Full text over what was said in sessions."""
