@@ -67,8 +67,9 @@ $(IMAGES): $$(wildcard $$(@D)/*.c $$(@D)/*.h) $(shell find src/berm/sdk src/berm
 demo: build harnesses
 	PATH="$(abspath $(VENV)/bin):$$PATH" sh docs/demo.sh
 
+# On all cores; what is left to do is taken over by whoever has nothing to do.
 test: build harnesses
-	$(PYTEST) -q -m "not soak"
+	$(PYTEST) -q -n auto --dist worksteal -m "not soak"
 
 soak: build
 	$(PYTEST) -q -m soak
