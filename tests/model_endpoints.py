@@ -1,8 +1,9 @@
-"""Endpoints of models on loopback, in trio: a test says what is answered, byte for byte, however wrong that is."""
+"""Endpoints of models on loopback: a test says what is answered, byte for byte, however wrong that is."""
 
 import contextlib
 import json
 from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 
@@ -129,13 +130,11 @@ async def read_request(stream):
 async def answering(*answers):
     """Serve on a free port; each request gets the next answer, and the last one again and again.
 
-    An answer is bytes, or an async function over the stream that returns the rest; None closes the connection.
+    An answer is bytes, or an async function over the stream that returns the rest; None ends the connection.
     """
     endpoint = Endpoint(list(answers))
     async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(
-            lambda task_status: trio.serve_tcp(endpoint, 0, host="127.0.0.1", task_status=task_status)
-        )
+        listeners = await nursery.start(partial(trio.serve_tcp, endpoint, 0, host="127.0.0.1"))
         endpoint.port = listeners[0].socket.getsockname()[1]
         yield endpoint
         nursery.cancel_scope.cancel()
@@ -147,7 +146,7 @@ async def collect(provider, request=HELLO, **more):
     try:
         async with provider.stream(request, **more) as stream:
             async for event in stream:
-                events.append(event)
+                events.append(event)  # noqa: PERF401 - an error must not take them along
     except ModelError as error:
         return events, error
     return events, None

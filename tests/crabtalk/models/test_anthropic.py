@@ -44,8 +44,17 @@ def end(reason="end_turn", **usage):
     }
 
 
-BEGIN = {"type": "message_start", "message": {"usage": {
-    "input_tokens": 5, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 3, "output_tokens": 1}}}  # fmt: skip
+BEGIN = {
+    "type": "message_start",
+    "message": {
+        "usage": {
+            "input_tokens": 5,
+            "cache_read_input_tokens": 20,
+            "cache_creation_input_tokens": 3,
+            "output_tokens": 1,
+        }
+    },
+}
 SAY = (
     start(0, type="text", text=""),
     delta(0, type="text_delta", text="Hel"),
@@ -86,9 +95,13 @@ def test_calls_side_by_side_keep_their_arguments_apart():
 
 def test_without_an_index_a_piece_belongs_to_the_last_block():
     events = [
-        start(0, type="tool_use", id="a", name="f"), delta(0, type="input_json_delta", partial_json="{}"), stop(0),
-        start(1, type="tool_use", id="b", name="g"), delta(1, type="input_json_delta", partial_json="[]"), stop(1),
-    ]  # fmt: skip
+        start(0, type="tool_use", id="a", name="f"),
+        delta(0, type="input_json_delta", partial_json="{}"),
+        stop(0),
+        start(1, type="tool_use", id="b", name="g"),
+        delta(1, type="input_json_delta", partial_json="[]"),
+        stop(1),
+    ]
     for event in events:
         del event["index"]
     assert decode(*events, *end("tool_use")).calls == [("a", "f", "{}"), ("b", "g", "[]")]
@@ -102,11 +115,17 @@ def test_input_that_comes_with_the_beginning_is_the_arguments():
 @pytest.mark.parametrize(
     ("reason", "finished"),
     [
-        ("end_turn", "stop"), ("stop_sequence", "stop"), ("pause_turn", "stop"), (None, "stop"), ("new", "stop"),
-        ("max_tokens", "length"), ("model_context_window_exceeded", "length"), ("refusal", "refused"),
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("pause_turn", "stop"),
+        (None, "stop"),
+        ("new", "stop"),
+        ("max_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("refusal", "refused"),
         ("tool_use", "stop"),
     ],
-)  # fmt: skip
+)
 def test_why_it_stopped(reason, finished):
     assert decode(*end(reason)).finished == finished
 
@@ -114,14 +133,23 @@ def test_why_it_stopped(reason, finished):
 @pytest.mark.parametrize(
     "odd",
     [
-        b"event: x\n\n", b"data:\n\n", b"data: null\n\n", b"data: []\n\n", b'data: {"type":"news"}\n\n', b": c\n\n",
-        named(delta(9, type="text_delta")), named(delta(9, type="citations_delta", citation={})),
-        named(delta(9, type="input_json_delta", partial_json="{}")), named(stop(9)),
-        named({"type": "content_block_start"}), named({"type": "content_block_delta"}),
-        named({"type": "message_start"}), named(start(7, type="server_tool_use", id="s", name="web")),
+        b"event: x\n\n",
+        b"data:\n\n",
+        b"data: null\n\n",
+        b"data: []\n\n",
+        b'data: {"type":"news"}\n\n',
+        b": c\n\n",
+        named(delta(9, type="text_delta")),
+        named(delta(9, type="citations_delta", citation={})),
+        named(delta(9, type="input_json_delta", partial_json="{}")),
+        named(stop(9)),
+        named({"type": "content_block_start"}),
+        named({"type": "content_block_delta"}),
+        named({"type": "message_start"}),
+        named(start(7, type="server_tool_use", id="s", name="web")),
         named({"type": "message_delta"}),
     ],
-)  # fmt: skip
+)
 def test_odd_events_are_passed_over(odd):
     answer = decode_bytes(named(BEGIN) + odd + named(*SAY) + odd + named(*end("end_turn")))
     assert (answer.text, answer.finished) == ("Hello", "stop")
@@ -204,10 +232,14 @@ def test_thinking_goes_back_as_it_came_each_block_at_its_place():
 @pytest.mark.parametrize(
     "changed",
     [
-        {"thinking": "I see not"}, {"thinking": ""}, {"signature": '{"openai": {"field": "x"}}'}, {"signature": "{"},
-        {"signature": '{"anthropic": [{"at": "x"}]}'}, {"signature": '{"anthropic": [3]}'},
+        {"thinking": "I see not"},
+        {"thinking": ""},
+        {"signature": '{"openai": {"field": "x"}}'},
+        {"signature": "{"},
+        {"signature": '{"anthropic": [{"at": "x"}]}'},
+        {"signature": '{"anthropic": [3]}'},
     ],
-)  # fmt: skip
+)
 def test_thinking_of_another_or_that_was_changed_stays_away(changed):
     assert written(stored(decode(BEGIN, *THINKING, *end("tool_use")), **changed)) == [TEXT, *CALLS]
 

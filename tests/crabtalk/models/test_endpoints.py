@@ -34,10 +34,13 @@ pytestmark = pytest.mark.trio
 
 KEY = "sk-very-secret-0123456789"
 OPENAI = data(
-    chunk("Hé"), chunk(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"p":'}}]),
-    chunk(tool_calls=[{"index": 0, "function": {"arguments": "1}"}}]), chunk(finish="tool_calls"),
-    {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}, "[DONE]",
-)  # fmt: skip
+    chunk("Hé"),
+    chunk(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"p":'}}]),
+    chunk(tool_calls=[{"index": 0, "function": {"arguments": "1}"}}]),
+    chunk(finish="tool_calls"),
+    {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}},
+    "[DONE]",
+)
 ANTHROPIC = named(
     {"type": "message_start", "message": {"usage": {"input_tokens": 3}}},
     {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
@@ -122,7 +125,7 @@ async def test_an_answer_in_two_pieces_cut_at_every_byte(kind):
     async def two(stream):
         at = next(cuts)
         await stream.send_all(head(content_length=len(body)) + body[:at])
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
         return body[at:]
 
     async with answering(two) as endpoint:

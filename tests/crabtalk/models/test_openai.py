@@ -37,11 +37,22 @@ def calls_of(*deltas):
 
 def test_an_answer_in_pieces():
     answer = decode(
-        chunk(role="assistant", content=""), chunk("Hel"), chunk("lo"), chunk(finish="stop"),
-        {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11,
-         "prompt_tokens_details": {"cached_tokens": 4}, "completion_tokens_details": {"reasoning_tokens": 1}}},
+        chunk(role="assistant", content=""),
+        chunk("Hel"),
+        chunk("lo"),
+        chunk(finish="stop"),
+        {
+            "choices": [],
+            "usage": {
+                "prompt_tokens": 9,
+                "completion_tokens": 2,
+                "total_tokens": 11,
+                "prompt_tokens_details": {"cached_tokens": 4},
+                "completion_tokens_details": {"reasoning_tokens": 1},
+            },
+        },
         "[DONE]",
-    )  # fmt: skip
+    )
     assert (answer.text, answer.finished) == ("Hello", "stop")
     assert answer.usage == Usage(9, 2, 11, cache_hit=4, cache_miss=5, reasoning=1)
 
@@ -53,55 +64,97 @@ A, B = ("read", '{"p":1}'), ("write", '{"q":2}')
     "deltas",
     [
         pytest.param(
-            ([call(0, "a", "read", "")], [call(0, arguments='{"p"')], [call(0, arguments=":1}")],
-             [call(1, "b", "write", "")], [call(1, arguments='{"q":2}')]), id="by index",
+            (
+                [call(0, "a", "read", "")],
+                [call(0, arguments='{"p"')],
+                [call(0, arguments=":1}")],
+                [call(1, "b", "write", "")],
+                [call(1, arguments='{"q":2}')],
+            ),
+            id="by index",
         ),
         pytest.param(
-            ([call(0, "a", "read"), call(1, "b", "write")],
-             [call(1, arguments='{"q"'), call(0, arguments='{"p"')], [call(0, arguments=":1}"), call(1, arguments=":2}")]),
+            (
+                [call(0, "a", "read"), call(1, "b", "write")],
+                [call(1, arguments='{"q"'), call(0, arguments='{"p"')],
+                [call(0, arguments=":1}"), call(1, arguments=":2}")],
+            ),
             id="by index, interleaved",
         ),
         pytest.param(
-            ([call(None, "a", "read")], [call(None, "b", "write")], [call(None, "a", arguments='{"p":1}')],
-             [call(None, "b", arguments='{"q":2}')]), id="by ids only",
+            (
+                [call(None, "a", "read")],
+                [call(None, "b", "write")],
+                [call(None, "a", arguments='{"p":1}')],
+                [call(None, "b", arguments='{"q":2}')],
+            ),
+            id="by ids only",
         ),
         pytest.param(
-            ([call(None, "a", "read")], [call(None, arguments='{"p"')], [call(None, arguments=":1}")],
-             [call(None, "b", "write")], [call(None, arguments='{"q":2}')]), id="an id at the beginning only",
+            (
+                [call(None, "a", "read")],
+                [call(None, arguments='{"p"')],
+                [call(None, arguments=":1}")],
+                [call(None, "b", "write")],
+                [call(None, arguments='{"q":2}')],
+            ),
+            id="an id at the beginning only",
         ),
         pytest.param(
-            ([call(None, None, "read", '{"p":1}')], [call(None, None, "write", '{"q":2}')]), id="whole, without ids",
+            ([call(None, None, "read", '{"p":1}')], [call(None, None, "write", '{"q":2}')]),
+            id="whole, without ids",
         ),
         pytest.param(
-            ([call(None, None, "read", '{"p":1}'), call(None, None, "write", '{"q":2}')],), id="whole, in one list",
+            ([call(None, None, "read", '{"p":1}'), call(None, None, "write", '{"q":2}')],),
+            id="whole, in one list",
         ),
         pytest.param(
-            ([call(None, None, "read"), call(None, None, "write")],
-             [call(arguments='{"p":1}'), call(arguments='{"q":2}')]), id="by position",
+            (
+                [call(None, None, "read"), call(None, None, "write")],
+                [call(arguments='{"p":1}'), call(arguments='{"q":2}')],
+            ),
+            id="by position",
         ),
         pytest.param(
-            ([call(0, "a", "read", '{"p":1}')], [call(0, "b", "write", '{"q":2}')]), id="the index is always 0",
+            ([call(0, "a", "read", '{"p":1}')], [call(0, "b", "write", '{"q":2}')]),
+            id="the index is always 0",
         ),
         pytest.param(
-            ([call(0, "a", "read", '{"p"')], [call(0, "x1", None, ":1}")],
-             [call(1, "b", "write", '{"q"')], [call(1, "x2", None, ":2}")]), id="an id for every piece",
+            (
+                [call(0, "a", "read", '{"p"')],
+                [call(0, "x1", None, ":1}")],
+                [call(1, "b", "write", '{"q"')],
+                [call(1, "x2", None, ":2}")],
+            ),
+            id="an id for every piece",
         ),
         pytest.param(
-            ([call(0, "a", "read", '{"p"')], [call(0, "a", "read", ":1}")],
-             [call(1, "b", "write", "")], [call(1, None, "write", '{"q":2}')]), id="the name in every piece",
+            (
+                [call(0, "a", "read", '{"p"')],
+                [call(0, "a", "read", ":1}")],
+                [call(1, "b", "write", "")],
+                [call(1, None, "write", '{"q":2}')],
+            ),
+            id="the name in every piece",
         ),
         pytest.param(
-            ([call(0, "a", None, '{"p"')], [call(0, None, "read", ":1}")], [call(1, "b", "write", '{"q":2}')]),
+            (
+                [call(0, "a", None, '{"p"')],
+                [call(0, None, "read", ":1}")],
+                [call(1, "b", "write", '{"q":2}')],
+            ),
             id="the name comes later",
         ),
         pytest.param(
-            ([call(0, "a", "read", {"p": 1})], [call(1, "b", "write", {"q": 2})]), id="arguments that are no text",
+            ([call(0, "a", "read", {"p": 1})], [call(1, "b", "write", {"q": 2})]),
+            id="arguments that are no text",
         ),
         pytest.param(
-            ([call(0, "same", "read", '{"p":1}')], [call(1, "same", "write", '{"q":2}')]), id="one id for two",
+            ([call(0, "same", "read", '{"p":1}')], [call(1, "same", "write", '{"q":2}')]),
+            id="one id for two",
         ),
     ],
-)  # fmt: skip
+)
 def test_pieces_find_their_call(deltas):
     assert [(name, json.loads(arguments)) for name, arguments in calls_of(*deltas)] == [
         (name, json.loads(arguments)) for name, arguments in (A, B)
@@ -172,8 +225,12 @@ def test_thinking_has_many_names():
 
 
 def test_characters_that_were_cut_in_half_are_joined():
-    answer = decode('{"choices":[{"delta":{"content":"a\\ud83d"}}]}', '{"choices":[{"delta":{"content":"\\ude00b"}}]}',
-                    '{"choices":[{"delta":{"content":"\\ud83d"}}]}', chunk(finish="stop"))  # fmt: skip
+    answer = decode(
+        '{"choices":[{"delta":{"content":"a\\ud83d"}}]}',
+        '{"choices":[{"delta":{"content":"\\ude00b"}}]}',
+        '{"choices":[{"delta":{"content":"\\ud83d"}}]}',
+        chunk(finish="stop"),
+    )
     assert answer.text == "a\U0001f600b\ufffd"
     answer.text.encode()
 
@@ -181,12 +238,25 @@ def test_characters_that_were_cut_in_half_are_joined():
 @pytest.mark.parametrize(
     "odd",
     [
-        "", " ", "null", "3", "[]", '"x"', "{}", '{"choices":null}', '{"choices":[null]}', '{"choices":[{}]}',
-        '{"choices":[{"delta":null,"finish_reason":null}]}', '{"choices":[{"index":1,"delta":{"content":"x"}}]}',
-        '{"choices":[],"usage":null}', '{"usage":{"prompt_tokens":"3"}}', '{"choices":[{"delta":{"content":5}}]}',
-        '{"choices":[{"delta":{"tool_calls":{"a":1}}}]}', '{"error":null,"choices":[]}',
+        "",
+        " ",
+        "null",
+        "3",
+        "[]",
+        '"x"',
+        "{}",
+        '{"choices":null}',
+        '{"choices":[null]}',
+        '{"choices":[{}]}',
+        '{"choices":[{"delta":null,"finish_reason":null}]}',
+        '{"choices":[{"index":1,"delta":{"content":"x"}}]}',
+        '{"choices":[],"usage":null}',
+        '{"usage":{"prompt_tokens":"3"}}',
+        '{"choices":[{"delta":{"content":5}}]}',
+        '{"choices":[{"delta":{"tool_calls":{"a":1}}}]}',
+        '{"error":null,"choices":[]}',
     ],
-)  # fmt: skip
+)
 def test_odd_events_are_passed_over(odd):
     answer = decode(chunk("a"), odd, chunk("b"), chunk(finish="stop"), "[DONE]")
     assert (answer.text, answer.finished) == ("ab", "stop")
