@@ -78,10 +78,18 @@ class Models:
             NotFound: if there is no such model.
         """
         if name:
-            self.resolve(name)
+            self.find(name)
         await self._store.commit(self._values.save(_ACTIVE, name) if name else self._values.remove(_ACTIVE))
 
-    def resolve(self, name: str) -> Model:
+    def resolve(self, name: str) -> str:
+        """Return the full name of what `name` means: that of the active model, if it is empty.
+
+        Raises:
+            NotFound: if there is none; says which ones there are.
+        """
+        return self.find(name).name
+
+    def find(self, name: str) -> Model:
         """Return the model that `name` means; the active one, if it is empty.
 
         Raises:
@@ -135,7 +143,7 @@ class Models:
             NotFound: at once, if there is no such model.
             ModelError: on entry, or from the iterator.
         """
-        model = self.resolve(request.model)
+        model = self.find(request.model)
         return self._stream(model, replace(request, model=model.id), retry or RetryPolicy())
 
     async def configure(self, config: ModelsConfig) -> None:

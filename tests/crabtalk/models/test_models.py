@@ -49,13 +49,14 @@ async def test_without_any_the_built_in_script_answers(models):
 
 async def test_a_name_means_a_model_and_after_a_slash_another_of_the_same_endpoint(models):
     one = models({"default": "b", "a": http(context_window=1000), "b": {"provider": "scripted"}})
-    assert [(m.name, m.id, m.context_window) for m in map(one.resolve, ("a", "a/x/y", "b", ""))] == [
+    assert [(m.name, m.id, m.context_window) for m in map(one.find, ("a", "a/x/y", "b", ""))] == [
         ("a", "m1", 1000),
         ("a/x/y", "x/y", 0),
         ("b", "scripted", 0),
         ("b", "scripted", 0),
     ]
-    assert one.resolve("a").provider is one.resolve("a/x").provider
+    assert one.find("a").provider is one.find("a/x").provider
+    assert [one.resolve(name) for name in ("a", "a/x/y", "")] == ["a", "a/x/y", "b"]
     for unknown in ("c", "scripted", "a/", "/a", "a/" + "x" * 300):
         with pytest.raises(NotFound):
             one.resolve(unknown)
@@ -120,10 +121,10 @@ async def test_a_quota_is_not_tried_twice(models):
 
 async def test_another_configuration_keeps_what_is_the_same(models):
     one = models({"default": "a", "a": http(), "b": http()})
-    before = one.resolve("a").provider, one.resolve("b").provider
+    before = one.find("a").provider, one.find("b").provider
     await one.configure(config({"default": "a", "a": http(), "b": http(timeout="5s")}).models)
-    assert one.resolve("a").provider is before[0]
-    assert one.resolve("b").provider is not before[1]
+    assert one.find("a").provider is before[0]
+    assert one.find("b").provider is not before[1]
 
 
 async def test_scripts_are_found_from_the_home(models, tmp_path):
