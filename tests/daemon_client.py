@@ -91,8 +91,8 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def serving(store, config=None, clock=None):
-    """Serve a store over memory; another daemon may follow on the same one."""
+async def serving(store, config=None, clock=None, **options):
+    """Serve a store over memory; another daemon may follow on the same one. `options` are `open_runtime`'s."""
     config = config or Config()
     logs = Logs(config.log, config.secrets.values(), lambda _line: None)
     logging.getLogger("crabtalk").addHandler(logs)
@@ -100,7 +100,7 @@ async def serving(store, config=None, clock=None):
     try:
         with temporary_home() as home:
             async with (
-                open_runtime(config, home, clock or SystemClock(), logs, store=store) as runtime,
+                open_runtime(config, home, clock or SystemClock(), logs, store=store, **options) as runtime,
                 trio.open_nursery() as nursery,
             ):
                 server = Server(request_table(), runtime)

@@ -177,7 +177,7 @@ async def _drain(runtime: Runtime, server: Server[Runtime], notifier: Notifier) 
     runtime.stop_starting()
     notifier.stopping(drain_s + _MARGIN_S, "finishing what runs")
     logger.info("stopping; what runs has %g s", drain_s)
-    await runtime.executor.shutdown(drain_s)
+    await runtime.shutdown(drain_s)
     with trio.move_on_after(_REPLIES_S):
         await server.close()
 

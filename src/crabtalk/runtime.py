@@ -6,21 +6,28 @@ sockets or signals.
 """
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Final
 
 import trio
 
 from crabtalk.agents import AgentService
 from crabtalk.binding import Services
+from crabtalk.builtins import Builtin, Builtins, BuiltinTools
 from crabtalk.capabilities.calls import calls
 from crabtalk.capabilities.schedule import schedule
+from crabtalk.capabilities.sessions import sessions
+from crabtalk.capabilities.skills import skills
 from crabtalk.capabilities.topics import topics
 from crabtalk.clock import Clock
 from crabtalk.config import Config, ExecutorConfig
+from crabtalk.conversation.speaking import Speaking
+from crabtalk.conversation.unattended import Unattended
+from crabtalk.conversations import Conversations
 from crabtalk.events.bus import Bus
 from crabtalk.executor import Executor
 from crabtalk.home import Home
@@ -29,20 +36,25 @@ from crabtalk.image_tools import ImageTools
 from crabtalk.images import Images
 from crabtalk.logs import Logs
 from crabtalk.measures import count_outcomes, measure
+from crabtalk.memory.harness import MemoryHarness
+from crabtalk.memory.service import MemoryService
 from crabtalk.metrics import Metrics
 from crabtalk.models import Models
 from crabtalk.scheduling.backlog import Pace
 from crabtalk.scheduling.loop import WakeLoop
 from crabtalk.scheduling.wakes import WakeService
+from crabtalk.search.service import SearchService
 from crabtalk.sessions import SessionService
+from crabtalk.skills import SkillService
+from crabtalk.starting import Starter
 from crabtalk.store.engine import Engine
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.audit import Audit, AuditRow
 from crabtalk.store.interfaces.config import Values
 from crabtalk.store.interfaces.keyvalue import StoredKeyValue, forget_agent
-from crabtalk.store.interfaces.skills import Skills
 from crabtalk.store.opening import open_store
-from crabtalk.tools import Outcome
+from crabtalk.toolbox import ToolBox
+from crabtalk.tools import Outcome, ToolProvider
 from crabtalk.work import ExecutorLimits, Work
 from crabtalk.work_queue import QueueLimits
 
@@ -81,46 +93,72 @@ class Runtime:
     metrics: Metrics
     store: Engine
     audit: Audit
-    skills: Skills
+    skills: SkillService
     sessions: SessionService
+    search: SearchService
+    memory: MemoryService
     models: Models
     images: Images
     agents: AgentService
     tools: ImageTools
+    toolbox: ToolBox
     executor: Executor
     wakes: WakeService
     loop: WakeLoop
     bus: Bus
+    speaking: Speaking
+    conversations: Conversations
+    unattended: Unattended
 
     def stop_starting(self) -> None:
         """Start no wake and deliver no event any more; what was begun is let go on."""
         self.loop.stop()
         self.bus.stop()
+        self.conversations.stop()
+
+    async def shutdown(self, drain_s: float) -> None:
+        """Let turns, then everything else that runs, end within `drain_s`; what has not then is cancelled."""
+        until = self.clock.monotonic() + drain_s
+        await self.conversations.shutdown(drain_s)
+        await self.executor.shutdown(max(0.0, until - self.clock.monotonic()))
 
 
 @asynccontextmanager
 async def open_runtime(
-    config: Config, home: Home, clock: Clock, logs: Logs, *, store: Engine | None = None
+    config: Config,
+    home: Home,
+    clock: Clock,
+    logs: Logs,
+    *,
+    store: Engine | None = None,
+    builtins: Sequence[Builtin] = (),
+    providers: Sequence[ToolProvider] = (),
 ) -> AsyncIterator[Runtime]:
     """Put a daemon together, let it wake and deliver until the block ends, and take it apart.
 
-    `store` takes the place of the home's own, and is closed by whoever gave it.
+    `store` takes the place of the home's own, and is closed by whoever gave it. `builtins` are harnesses that
+    agents may declare besides those that come with the daemon, `providers` are tools that they need not.
 
     Raises:
         StoreError: if the store cannot be used, or holds what nobody can read.
     """
     with _opened(home, store) as engine:
         boot = await _boot(engine, clock)
-        runtime = _assemble(config, home, clock, logs, engine, boot)
+        runtime = _assemble(config, home, clock, logs, engine, boot, builtins)
+        for provider in providers:
+            runtime.toolbox.add(provider)
         try:
             await _load(runtime)
             async with runtime.executor.open(), trio.open_nursery() as nursery:
+                await nursery.start(runtime.conversations.serve)
                 await nursery.start(runtime.bus.serve)
                 await nursery.start(runtime.loop.serve)
+                await nursery.start(runtime.search.serve)
                 runtime.bus.emit("daemon:started", {"boot": boot.number, "version": runtime.version})
                 yield runtime
                 runtime.stop_starting()
-                await runtime.executor.shutdown(0.0)
+                await runtime.shutdown(0.0)
+                runtime.search.stop()
                 nursery.cancel_scope.cancel()
         finally:
             await runtime.models.close()
@@ -151,8 +189,21 @@ async def _boot(store: Engine, clock: Clock) -> Boot:
     return Boot(new_id(), number, clock.now_ms(), clock.monotonic())
 
 
-def _assemble(config: Config, home: Home, clock: Clock, logs: Logs, store: Engine, boot: Boot) -> Runtime:
+def _assemble(
+    config: Config,
+    home: Home,
+    clock: Clock,
+    logs: Logs,
+    store: Engine,
+    boot: Boot,
+    more_builtins: Sequence[Builtin],
+) -> Runtime:
     metrics = Metrics(version())
+    settings = Settings(config)
+    memory = MemoryService(store, clock)
+    builtins = Builtins([MemoryHarness(memory), *more_builtins])
+    search = SearchService(store, home.search_file)
+    known_skills = SkillService(store, clock.now_ms, lambda: _skill_folders(home, settings))
     images = Images(store, clock, budget_bytes=config.images.budget)
     services = Services(
         home=home.root,
@@ -161,38 +212,70 @@ def _assemble(config: Config, home: Home, clock: Clock, logs: Logs, store: Engin
         calls=lambda names: calls(executor, names),
         schedule=lambda limit: schedule(wakes, limit),
         topics=lambda patterns: topics(bus, patterns),
+        sessions=lambda owner: sessions(search, owner.agent_id),
+        skills=lambda owner, names: skills(
+            lambda: known_skills.visible(names, agents.skills_of(owner.agent_id))
+        ),
     )
-    agents = AgentService(store, images, services, clock)
+    agents = AgentService(store, images, services, clock, builtins)
     tools = ImageTools(images, agents)
+    providers: list[ToolProvider] = [tools, BuiltinTools(builtins, agents)]
 
     def listener(work: Work, row: AuditRow, outcome: Outcome) -> None:
         count_outcomes(metrics, row)
         bus.on_outcome(work, row, outcome)
 
-    executor = Executor(store, clock, _limits(config.executor), [tools], agents.bounds, listener)
-    wakes = WakeService(store, clock, agents, boot_id=boot.id)
-    bus = Bus(store, clock, agents, executor)
+    session_service = SessionService(store, clock)
+    toolbox = ToolBox(agents)
+    executor = Executor(store, clock, _limits(config.executor), providers, toolbox.bounds, listener)
+    toolbox.run_by(executor, providers)
+    starter = Starter(agents, executor)
+    wakes = WakeService(store, clock, starter, boot_id=boot.id)
+    bus = Bus(store, clock, starter, starter)
     pace = Pace(workers=config.wakes.concurrency)
+    models = Models(config.models, home.root, store, clock)
+    speaking = Speaking(store, clock, sessions=session_service, agents=agents, toolbox=toolbox, models=models)
+    speaking.archive = memory
+    speaking.on_change.append(search.touched)
+    conversations = Conversations(
+        store,
+        clock,
+        sessions=session_service,
+        agents=agents,
+        models=models,
+        speaking=speaking,
+        bus=bus,
+        leave_chain=executor.leave_chain,
+    )
+    audit = Audit(store)
+    unattended = Unattended(conversations, executor, session_service, audit, clock, bus.tell_chain_ended)
+    starter.turns = unattended
     runtime = Runtime(
         home=home,
-        settings=Settings(config),
+        settings=settings,
         clock=clock,
         boot=boot,
         version=version(),
         logs=logs,
         metrics=metrics,
         store=store,
-        audit=Audit(store),
-        skills=Skills(store),
-        sessions=SessionService(store, clock),
-        models=Models(config.models, home.root, store, clock),
+        audit=audit,
+        skills=known_skills,
+        sessions=session_service,
+        search=search,
+        memory=memory,
+        models=models,
         images=images,
         agents=agents,
         tools=tools,
+        toolbox=toolbox,
         executor=executor,
         wakes=wakes,
-        loop=WakeLoop(wakes, bus, executor, agents, store, clock, boot_number=boot.number, pace=pace),
+        loop=WakeLoop(wakes, bus, starter, starter, store, clock, boot_number=boot.number, pace=pace),
         bus=bus,
+        speaking=speaking,
+        conversations=conversations,
+        unattended=unattended,
     )
     _connect(runtime)
     return runtime
@@ -203,9 +286,11 @@ def _connect(runtime: Runtime) -> None:
     agents = runtime.agents
     agents.add_listener(runtime.tools)
     agents.add_listener(_Rechecking(runtime))
+    agents.add_listener(runtime.conversations)
     agents.on_delete(runtime.wakes.forget_writes, runtime.wakes.forgotten)
     agents.on_delete(runtime.bus.forget_writes, runtime.bus.forgotten)
-    agents.on_delete(runtime.sessions.forgetting)
+    agents.on_delete(runtime.sessions.forgetting, runtime.search.agent_forgotten)
+    agents.on_delete(runtime.memory.forgetting, runtime.memory.changed)
     agents.on_delete(lambda agent_id: forget_agent(runtime.store, agent_id), runtime.executor.forget)
     measure(runtime)
 
@@ -237,6 +322,10 @@ async def _load(runtime: Runtime) -> None:
             logger.warning("agent cannot be used: %s", problem, extra={"agent": agent.id})
     await runtime.wakes.load()
     await runtime.bus.load()
+
+
+def _skill_folders(home: Home, settings: Settings) -> list[Path]:
+    return [home.skills, *map(Path, settings.config.skills.folders)]
 
 
 def _limits(config: ExecutorConfig) -> ExecutorLimits:

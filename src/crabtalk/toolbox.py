@@ -178,5 +178,6 @@ def _result_of(outcome: Outcome) -> Result:
 
 
 def _cut(text: str) -> str:
+    text = text.encode(errors="replace").decode()
     more = len(text) - MAX_RESULT
     return text if more <= 0 else f"{text[:MAX_RESULT]}\n… ({more} more characters were left out)"

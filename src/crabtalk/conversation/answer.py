@@ -78,11 +78,9 @@ class Answer:
     def take(self, event: ModelEvent) -> Iterator[Step]:
         """Take the next event, and yield the steps that whoever watches is told."""
         if isinstance(event, TextDelta):
-            self._text.append(event.text)
-            yield from self._said(Text, event.text)
+            yield from self._said(Text, event.text, self._text)
         elif isinstance(event, ThinkingDelta):
-            self._thinking.append(event.text)
-            yield from self._said(Thinking, event.text)
+            yield from self._said(Thinking, event.text, self._thinking)
         elif isinstance(event, ThinkingSignature):
             self._signature = event.data
         elif isinstance(event, ToolCallStarted):
@@ -133,9 +131,11 @@ class Answer:
             return None
         return Message("assistant", self.text, guest=guest, is_error=True, created_ms=now_ms)
 
-    def _said(self, kind: type[Text | Thinking], text: str) -> Iterator[Step]:
+    def _said(self, kind: type[Text | Thinking], text: str, parts: list[str]) -> Iterator[Step]:
         if not text:
             return
+        text = text.encode(errors="replace").decode()  # half of a character could not be sent to anybody
+        parts.append(text)
         if self._open is not kind:
             yield from self.closing()
             yield TextStarted() if kind is Text else ThinkingStarted()

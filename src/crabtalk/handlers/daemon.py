@@ -6,6 +6,7 @@ from typing import Final
 
 from crabtalk.dispatch import Handler, Request, Send, StreamHandler
 from crabtalk.errors import BadRequest, Busy
+from crabtalk.handlers.sessions import active
 from crabtalk.logs import LEVELS
 from crabtalk.runtime import Runtime
 from crabtalk.units import nearest, shown
@@ -28,11 +29,10 @@ def get_config(runtime: Runtime, _request: Request) -> pb.ServerMessage:
 def get_stats(runtime: Runtime, _request: Request) -> pb.ServerMessage:
     """Return what there is, in numbers."""
     executor = runtime.executor.statistics()
-    sessions = {one.session for one in runtime.executor.running() if one.session is not None}
     return pb.ServerMessage(
         stats=pb.Stats(
             uptime_secs=int(runtime.clock.monotonic() - runtime.boot.started_s),
-            active_conversations=len(sessions),
+            active_conversations=len(active(runtime)),
             registered_agents=len(runtime.agents.all()),
             active_model=runtime.models.active(),
             version=runtime.version,

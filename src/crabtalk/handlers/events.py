@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from crabtalk.dispatch import Handler, Request, Send, StreamHandler
-from crabtalk.errors import BadRequest, Busy, NotBuilt, NotFound
+from crabtalk.errors import BadRequest, Busy, NotFound
 from crabtalk.runtime import Runtime
 from crabtalk.store.interfaces.subscriptions import SubscriptionRecord
 from crabtalk.wire.pb import crabtalk_pb2 as pb
@@ -17,15 +17,19 @@ async def publish_event(runtime: Runtime, request: Request) -> pb.ServerMessage:
 
 
 async def subscribe_event(runtime: Runtime, request: Request) -> pb.ServerMessage:
-    """Let a harness hear of a source; a turn of an agent is not built yet."""
+    """Let a harness hear of a source, or have each event start a turn of an agent."""
     body = request.body
+    if body.target_agent and body.target_harness:
+        raise BadRequest("target_agent and target_harness: expected one of them")
     if body.target_agent:
-        raise NotBuilt(
-            "target_agent: turns of agents are not built yet; use target_harness = `AGENT-ID/HARNESS`"
+        agent = runtime.agents.get(body.target_agent)
+        record = await runtime.bus.subscribe(
+            body.source, target_harness=None, target_agent=agent.id, once=body.once, by="client"
         )
+        return pb.ServerMessage(subscription_info=_info(record))
     agent_id, slash, harness = body.target_harness.partition("/")
     if not (slash and agent_id and harness):
-        raise BadRequest("target_harness: expected `AGENT-ID/HARNESS`")
+        raise BadRequest("target_harness: expected `AGENT-ID/HARNESS`, or target_agent an agent's id")
     agent = runtime.agents.get(agent_id)
     record = await runtime.bus.subscribe(
         body.source, target_harness=(agent.id, harness), once=body.once, by="client"

@@ -1,9 +1,12 @@
-"""Requests about sessions. What belongs to turns of agents is not here: there are none yet."""
+"""Requests about sessions: making, listing, reading and removing them; what is said in them is in `turns`."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
+import trio
+
+from crabtalk.conversation.messages import Message
 from crabtalk.dispatch import Handler, Request
 from crabtalk.runtime import Runtime
 from crabtalk.store.interfaces.sessions import SessionRecord
@@ -22,14 +25,11 @@ async def create_session(runtime: Runtime, request: Request) -> pb.ServerMessage
 async def delete_conversation(runtime: Runtime, request: Request) -> pb.ServerMessage:
     """Remove a session; what runs in it is stopped."""
     record = runtime.sessions.get(request.body.file_path)
-    _stop(runtime, record.handle)
-    await runtime.sessions.delete(record)
-    return _pong()
-
-
-def kill(runtime: Runtime, request: Request) -> pb.ServerMessage:
-    """Stop what runs in a session."""
-    _stop(runtime, runtime.sessions.get(request.body.session_handle).handle)
+    for one in runtime.executor.running():
+        if one.session == record.handle:
+            runtime.executor.cancel(one.id)
+    await runtime.conversations.delete(record)
+    runtime.search.touched(record.handle)
     return _pong()
 
 
@@ -42,18 +42,18 @@ def list_conversations(runtime: Runtime, request: Request) -> pb.ServerMessage:
 
 def list_active_conversations(runtime: Runtime, request: Request) -> pb.ServerMessage:
     """Return those sessions in which something runs now."""
-    running = {one.session for one in runtime.executor.running()}
+    running = active(runtime)
     found = runtime.sessions.matching(request.body.agent, request.body.sender)
     infos = [_active(runtime, one) for one in found if one.handle in running]
     return pb.ServerMessage(active_conversations=pb.ActiveConversationList(conversations=infos))
 
 
-def get_conversation_history(runtime: Runtime, request: Request) -> pb.ServerMessage:
-    """Return what was said in a session."""
+async def get_conversation_history(runtime: Runtime, request: Request) -> pb.ServerMessage:
+    """Return what was said in a session; a summary is a message of the role `system`."""
     record = runtime.sessions.get(request.body.file_path)
-    messages = [_message(one.body) for one in runtime.sessions.messages(record)]
+    said = await trio.to_thread.run_sync(runtime.conversations.history, record)
     history = pb.ConversationHistory(
-        messages=messages,
+        messages=map(_message, said),
         title=record.title,
         agent_id=record.agent_id,
         agent_name=_agent_name(runtime, record),
@@ -61,21 +61,19 @@ def get_conversation_history(runtime: Runtime, request: Request) -> pb.ServerMes
     return pb.ServerMessage(conversation_history=history)
 
 
+def active(runtime: Runtime) -> set[str]:
+    """Return the handles of the sessions in which something runs now."""
+    running = {one.session for one in runtime.executor.running() if one.session is not None}
+    return running | {one.handle for one in runtime.conversations.turns() if one.handle}
+
+
 HANDLERS: Final[Mapping[str, Handler[Runtime]]] = {
     "create_session": create_session,
     "delete_conversation": delete_conversation,
-    "kill": kill,
-    "cancel_stream": kill,  # the same while a session has no turn of its own
     "list_conversations": list_conversations,
     "list_active_conversations": list_active_conversations,
     "get_conversation_history": get_conversation_history,
 }
-
-
-def _stop(runtime: Runtime, handle: str) -> None:
-    for one in runtime.executor.running():
-        if one.session == handle:
-            runtime.executor.cancel(one.id)
 
 
 def _conversation(runtime: Runtime, number: int, record: SessionRecord) -> pb.ConversationInfo:
@@ -109,8 +107,9 @@ def _agent_name(runtime: Runtime, record: SessionRecord) -> str:
     return agent.name if agent else ""
 
 
-def _message(body: Mapping[str, Any]) -> pb.ConversationMessage:
-    return pb.ConversationMessage(role=str(body.get("role", "")), content=str(body.get("content", "")))
+def _message(message: Message) -> pb.ConversationMessage:
+    content = message.content.encode(errors="replace").decode()
+    return pb.ConversationMessage(role=message.role, content=content)
 
 
 def _pong() -> pb.ServerMessage:

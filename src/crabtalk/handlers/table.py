@@ -3,17 +3,24 @@
 from typing import Final
 
 from crabtalk.dispatch import Table
-from crabtalk.handlers import agents, calls, daemon, events, harnesses, models, sessions, skills, wakes
+from crabtalk.handlers import (
+    agents,
+    calls,
+    daemon,
+    events,
+    harnesses,
+    models,
+    search,
+    sessions,
+    skills,
+    turns,
+    wakes,
+)
 from crabtalk.runtime import Runtime
 
 # These belong to the turns of agents: MCP servers, questions to a person.
 NOT_BUILT: Final = frozenset(
     {
-        "send",
-        "stream",
-        "compact",
-        "subscribe_events",
-        "search_sessions",
         "list_mcps",
         "upsert_mcp",
         "delete_mcp",
@@ -28,13 +35,13 @@ NOT_BUILT: Final = frozenset(
     }
 )
 
-_MODULES: Final = (agents, calls, daemon, events, harnesses, models, sessions, skills, wakes)
+_MODULES: Final = (agents, calls, daemon, events, harnesses, models, search, sessions, skills, turns, wakes)
 
 
 def request_table() -> Table[Runtime]:
     """Return the complete table."""
     return Table(
         handlers={field: handler for module in _MODULES for field, handler in module.HANDLERS.items()},
-        streams={**daemon.STREAMS, **events.STREAMS},
+        streams={**daemon.STREAMS, **events.STREAMS, **turns.STREAMS},
         not_built=NOT_BUILT,
     )

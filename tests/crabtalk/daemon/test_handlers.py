@@ -40,9 +40,9 @@ async def until(condition):
 
 async def test_the_messages_that_are_not_built_are_these():
     assert sorted(NOT_BUILT) == [
-        "answer_prompt", "compact", "delete_mcp", "extension", "list_approvals", "list_mcps",
-        "mcp_logs", "reconnect_mcp", "revoke_approval", "send",
-        "stream", "subscribe_events", "subscribe_mcp_events", "subscribe_prompts", "upsert_mcp",
+        "answer_prompt", "delete_mcp", "extension", "list_approvals", "list_mcps",
+        "mcp_logs", "reconnect_mcp", "revoke_approval",
+        "subscribe_mcp_events", "subscribe_prompts", "upsert_mcp",
     ]  # fmt: skip
 
 
@@ -268,8 +268,8 @@ async def test_events_from_outside(client, bell):
     target = f"{agent}/alarm"
     for source, code in (("daemon:started", 400), ("no good", 400), ("", 400)):
         assert (await refusal(client.ask(publish_event=pb.PublishEventMsg(source=source))))[0] == code
-    subscribe = pb.SubscribeEventMsg(source="build:*", target_agent=agent)
-    assert (await refusal(client.ask(subscribe_event=subscribe)))[0] == 501
+    subscribe = pb.SubscribeEventMsg(source="build:*", target_agent=agent, target_harness=target)
+    assert (await refusal(client.ask(subscribe_event=subscribe)))[0] == 400
     subscribe = pb.SubscribeEventMsg(source="build:*", target_harness="alarm")
     assert (await refusal(client.ask(subscribe_event=subscribe)))[0] == 400
     made = await client.ask(subscribe_event=pb.SubscribeEventMsg(source="build:*", target_harness=target))

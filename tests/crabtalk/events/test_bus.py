@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from crabtalk.chains import Chain, ChainSpent
-from crabtalk.errors import BadRequest, Busy, NotBuilt, NotFound, TooLarge
+from crabtalk.errors import BadRequest, Busy, NotFound, TooLarge
 from crabtalk.events.routes import MAX_OF_HARNESS, MAX_WAITING
 from crabtalk.ids import new_id
 from crabtalk.scheduling.chaining import inherited
@@ -197,8 +197,9 @@ async def test_ids_are_never_given_twice(world, natives, subscribe):
 
 
 async def test_who_may_be_subscribed(world, natives, subscribe):
-    with pytest.raises(NotBuilt, match="events that start a turn of an agent"):
-        await world.bus.subscribe("a", target_harness=None, target_agent=natives.me.id)
+    both = {"target_harness": (natives.me.id, "listener"), "target_agent": natives.me.id}
+    with pytest.raises(BadRequest, match="target: expected either"):
+        await world.bus.subscribe("a", **both)
     with pytest.raises(BadRequest, match="target: expected"):
         await world.bus.subscribe("a", target_harness=None)
     with pytest.raises(NotFound, match="no agent"):
