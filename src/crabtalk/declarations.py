@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from crabtalk import declared_servers as servers
 from crabtalk import declared_values as values
-from crabtalk.declared_values import Flaw, Key, RootArgument, Schema, Table, printed
+from crabtalk.declared_values import Flaw, Key, RootArgument, Schema, Table
 from crabtalk.errors import BadRequest
 from crabtalk.work_queue import Rate
 
@@ -181,33 +182,6 @@ HARNESS_KEYS: Final[Mapping[str, Key]] = {
 }
 
 
-def _secret(value: object) -> str:
-    return str(values.text(16 << 10, control=True)(value))
-
-
-def _environment(value: object) -> Mapping[str, str]:
-    if not isinstance(value, Mapping):
-        raise Flaw(f"expected a table, got {values.kind(value)}")
-    return {str(key): values.within(f".{printed(key)}", _secret, item) for key, item in value.items()}
-
-
-MCP_KEYS: Final[Mapping[str, Key]] = {
-    "name": _form(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", "a server's name", "What its tools are prefixed with."),
-    "command": Key(values.text(4096), _ANY_TEXT, "The program to start."),
-    "args": Key(
-        values.listing(values.text(4096, control=True), 256), _list_of(_ANY_TEXT, 256), "Its arguments."
-    ),
-    "env": Key(
-        _environment,
-        {"type": "object", "additionalProperties": {}},
-        "Its environment; values are secrets.",
-    ),
-    "url": Key(values.text(4096), _ANY_TEXT, "The server, where it is not started here."),
-    "auth": Key(_secret, {}, "A token for it; a secret."),
-    "auto_restart": Key(values.boolean, {"type": "boolean"}, "Whether it is started again when it ends."),
-}
-
-
 # What the executor enforces and models see; all else is about an image, or what is bound to one.
 _OF_BUILTIN: Final = frozenset({"name", "builtin", "source", "prefix", "deadline", "rate", "concurrency"})
 _NOT_BUILT: Final = {"send"}
@@ -241,11 +215,10 @@ _HARNESS_TABLE: Final = Table(
     frozenset({"name"}),
     _refused_harness_key,
 )
-_MCP_TABLE: Final = Table(MCP_KEYS, frozenset({"name"}))
 
 
 def _harnesses(value: object) -> tuple[HarnessDeclaration, ...]:
-    found = tuple(_tables(_declaration, value, MAX_HARNESSES))
+    found: tuple[HarnessDeclaration, ...] = tuple(values.tables(_declaration, value, MAX_HARNESSES))
     names = [one.name for one in found]
     for index, one in enumerate(found):
         if one.name in names[:index]:
@@ -269,25 +242,6 @@ def _declaration(value: object) -> HarnessDeclaration:
     return HarnessDeclaration(**checked)
 
 
-def _tables(read: values.Reader, value: object, most: int) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise Flaw(f"expected a list of tables, got {values.kind(value)}")
-    if len(value) > most:
-        raise Flaw(f"{len(value)} entries, at most {most} are allowed")
-    return [values.within(f"[{index}]", read, one) for index, one in enumerate(value)]
-
-
-def _mcps(value: object) -> tuple[Mapping[str, Any], ...]:
-    found = tuple(_tables(_MCP_TABLE.read, value, 64))
-    names = [one["name"] for one in found]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise Flaw(f"server `{name}` stands twice", f"[{index}].name")
-        if ("command" in found[index]) == ("url" in found[index]):
-            raise Flaw("expected either `command` or `url`", f"[{index}]")
-    return found
-
-
 def _skills(value: object) -> tuple[str, ...]:
     named = values.listing(values.text(128), 256)
     return tuple(named(value)) if value != [] else ()
@@ -304,7 +258,7 @@ AGENT_KEYS: Final[Mapping[str, Key]] = {
     "max_tokens": _count(1, 10_000_000, "Tokens that an answer may have."),
     "thinking_budget": _count(0, 10_000_000, "Tokens that thinking may take."),
     "skills": Key(_skills, _TEXTS, "The skills that it sees; empty: all."),
-    "mcps": Key(_mcps, {"type": "array", "items": _MCP_TABLE.schema(), "maxItems": 64}, "MCP servers."),
+    "mcps": Key(servers.read, servers.SCHEMA, "MCP servers."),
     "harnesses": Key(
         _harnesses,
         {"type": "array", "items": _HARNESS_TABLE.schema(), "maxItems": MAX_HARNESSES},
@@ -323,10 +277,18 @@ def parse_config(config: object) -> AgentConfig:
         BadRequest: with what is wrong, and where.
     """
     try:
-        return AgentConfig(**_AGENT_TABLE.read(config))
+        checked = AgentConfig(**_AGENT_TABLE.read(config))
+        _check_together(checked)
     except Flaw as flaw:
         place = flaw.inside.removeprefix(".")
         raise BadRequest(f"{flaw.reason} - at `{place}`" if place else flaw.reason) from None
+    return checked
+
+
+def _check_together(config: AgentConfig) -> None:
+    for index, server in enumerate(config.mcps):
+        if config.harness(server["name"]) is not None:
+            raise Flaw(f"a harness is called `{server['name']}` too", f".mcps[{index}].name")
 
 
 def from_json(text: str) -> dict[str, Any]:

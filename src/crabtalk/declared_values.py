@@ -201,6 +201,15 @@ def listing(read: Reader, most: int) -> Reader:
     return read_all
 
 
+def tables(read: Reader, value: object, most: int) -> list[Any]:
+    """Read a list of tables."""
+    if not isinstance(value, list | tuple):
+        raise Flaw(f"expected a list of tables, got {kind(value)}")
+    if len(value) > most:
+        raise Flaw(f"{len(value)} entries, at most {most} are allowed")
+    return [within(f"[{index}]", read, one) for index, one in enumerate(value)]
+
+
 def host(value: object) -> str:
     """Read an entry of `hosts`."""
     from crabtalk.capabilities._hosts import parse_entry  # noqa: PLC0415 - an argument costs its own imports

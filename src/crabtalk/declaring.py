@@ -85,7 +85,7 @@ class Declarer:
 
     async def _check(self, agent_id: str, config: AgentConfig, old: AgentConfig) -> None:
         infos = [await self._inspect(place, one, old) for place, one in enumerate(config.harnesses)]
-        check_tool_names(config.harnesses, infos)
+        check_tool_names(config.harnesses, infos, [one["name"] for one in config.mcps])
         for place, one in enumerate(config.harnesses):
             if one.builtin or old.harness(one.name) == one:
                 continue
@@ -114,8 +114,12 @@ class Declarer:
         return info
 
 
-def check_tool_names(harnesses: Sequence[HarnessDeclaration], infos: Sequence[ImageInfo]) -> None:
+def check_tool_names(
+    harnesses: Sequence[HarnessDeclaration], infos: Sequence[ImageInfo], servers: Sequence[str] = ()
+) -> None:
     """Pass if each tool of an agent has a name of its own that a model can use.
+
+    What MCP servers offer is not known yet, so whatever begins with `SERVER__` is theirs.
 
     Raises:
         BadRequest: with the tools that are in each other's way.
@@ -128,6 +132,11 @@ def check_tool_names(harnesses: Sequence[HarnessDeclaration], infos: Sequence[Im
                 raise BadRequest(
                     f"tool `{name}` would be longer than the 64 characters that models take: "
                     f"shorten the prefix - at `harnesses[{place}].prefix`"
+                )
+            if name.partition("__")[0] in servers and "__" in name:
+                raise BadRequest(
+                    f"tool `{name}` could be one of MCP server `{name.partition('__')[0]}`: "
+                    f"give the harness another prefix - at `harnesses[{place}]`"
                 )
             if name in taken:
                 raise BadRequest(

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crabtalk.config_patch import masked, merge_patch, with_kept_secrets
-from crabtalk.declarations import AGENT_KEYS, HARNESS_KEYS, MCP_KEYS, parse_config
+from crabtalk.declarations import AGENT_KEYS, HARNESS_KEYS, parse_config
+from crabtalk.declared_servers import KEYS as MCP_KEYS
 from crabtalk.errors import BadRequest
 
 TEXTS = st.text(max_size=20) | st.sampled_from(

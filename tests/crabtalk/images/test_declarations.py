@@ -5,7 +5,7 @@ import json
 import jsonschema
 import pytest
 
-from crabtalk import declarations
+from crabtalk import declarations, declared_servers
 from crabtalk.declarations import (
     AGENT_KEYS,
     HARNESS_KEYS,
@@ -299,5 +299,5 @@ def test_the_schema_takes_what_the_code_takes():
 
 def test_the_page_explains_every_key():
     page = (ROOT / "docs" / "declarations.md").read_text(encoding="utf-8")
-    for key in (*AGENT_KEYS, *HARNESS_KEYS, *declarations.MCP_KEYS):
+    for key in (*AGENT_KEYS, *HARNESS_KEYS, *declared_servers.KEYS):
         assert f"`{key}`" in page
