@@ -1,8 +1,8 @@
 """Which models there are, which one is meant, and the way to ask one.
 
 A model is called by the name that the configuration gives it, or `NAME/ID` for another model of the same
-endpoint. Who names none gets the active one: what `set_active_model` stored, else the configuration's, else the
-built-in script. The configuration may change while answers are read: those go on as they began.
+endpoint. Who names none gets the active one: what `set_active_model` stored, else the configuration's, else
+the built-in script. The configuration may change while answers are read: those go on as they began.
 """
 
 import logging

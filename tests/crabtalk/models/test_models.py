@@ -1,6 +1,8 @@
 """The models of a daemon: names, the active one, the list, changes, what the configuration may say."""
 
+import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +11,7 @@ from crabtalk.config import Config, parse_config
 from crabtalk.conversation.messages import Message
 from crabtalk.conversation.model import ModelRequest
 from crabtalk.errors import ConfigError, NotFound
-from crabtalk.model_config import ModelsConfig
+from crabtalk.model_config import ModelConfig, ModelsConfig
 from crabtalk.models import Models
 from crabtalk.providers.retrying import RetryPolicy
 from crabtalk.store.memory import MemoryEngine
@@ -211,6 +213,15 @@ async def test_every_mistake_of_the_configuration_has_its_place(table, mistake):
     with pytest.raises(ConfigError) as caught:
         config(table)
     assert str(caught.value) == f"config.toml: {mistake}"
+
+
+async def test_the_documentation_lists_every_key():
+    rows = [
+        f"| `{field.name}` | `{field.metadata['written']}` | {field.metadata['help']} |"
+        for field in dataclasses.fields(ModelConfig)
+        if field.metadata
+    ]
+    assert "\n".join(rows) in (Path(__file__).parents[3] / "docs" / "models.md").read_text()
 
 
 async def test_keys_come_from_the_environment_and_are_never_shown():
