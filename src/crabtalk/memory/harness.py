@@ -6,19 +6,17 @@ arguments say; how they are kept and ranked is the service's.
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import berm
 from berm.errors import ManifestError
 from berm.strict_json import parse
 from crabtalk.errors import NotFound, TooLarge
-from crabtalk.memory.service import MemoryService, Recalled
+from crabtalk.memory.service import MAX_NAME, MemoryService, Recalled, instant
 from crabtalk.search.excerpts import excerpt
 from crabtalk.search.words import MAX_QUERY_CHARACTERS, Term, words
 from crabtalk.tools import Context, Done, Failed, Outcome
 
-MAX_NAME: Final = 128  # characters
 MAX_ALIASES: Final = 16
 MAX_CONTENT_BYTES: Final = 8192
 MAX_RECALLED: Final = 20
@@ -150,15 +148,11 @@ def _said(text: str) -> Done:
 
 def _shown(one: Recalled, terms: tuple[Term, ...]) -> dict[str, Any]:
     record = one.record
-    shown: dict[str, Any] = {"name": record.name, "kind": record.kind, "updated": _instant(record.updated_ms)}
+    shown: dict[str, Any] = {"name": record.name, "kind": record.kind, "updated": instant(record.updated_ms)}
     content, cut = record.content, False
     if record.kind == "archive":
         content, cut = excerpt(content, terms, _ARCHIVE_BYTES)
     return shown | {"content": content} | ({"truncated": True} if cut else {})
-
-
-def _instant(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def _parsed(args: bytes) -> Mapping[str, Any]:

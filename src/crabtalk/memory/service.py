@@ -7,6 +7,7 @@ change is committed before it is seen. Used from trio's thread only.
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -20,6 +21,7 @@ from crabtalk.search.words import words
 from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.memories import Memories, MemoryRecord
 
+MAX_NAME: Final = 128  # characters
 MAX_NOTES: Final = 5000  # of an agent, as the next ones
 MAX_NOTES_BYTES: Final = 4 << 20
 MAX_ARCHIVES: Final = 200  # the oldest go
@@ -126,9 +128,9 @@ class MemoryService:
 
     def archive_writes(self, agent_id: str, title: str, text: str, now_ms: int) -> list[Write]:
         """Return what keeps an archive, for the caller's batch; `changed` has to be called after it."""
-        record = MemoryRecord(
-            new_id(), agent_id, "archive", title, (), text[:MAX_ARCHIVE_CHARACTERS], now_ms, now_ms
-        )
+        name = " ".join(title.split())[:MAX_NAME] or f"conversation until {instant(now_ms)}"
+        text = text[:MAX_ARCHIVE_CHARACTERS]
+        record = MemoryRecord(new_id(), agent_id, "archive", name, (), text, now_ms, now_ms)
         return [*self._memories.oldest_archives(agent_id, MAX_ARCHIVES - 1), *self._memories.save(record)]
 
     def changed(self, agent_id: str) -> None:
@@ -166,6 +168,11 @@ class MemoryService:
         while used > _KEPT_BYTES and len(self._minds) > 1:
             _, gone = self._minds.popitem(last=False)
             used -= gone.notes_bytes + _RANKED_CHARACTERS
+
+
+def instant(ms: int) -> str:
+    """Return an instant as people read it."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def _check_room(mind: _Mind, old: MemoryRecord | None, new: MemoryRecord) -> None:

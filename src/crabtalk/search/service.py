@@ -48,6 +48,7 @@ class SearchService:
         self._forgotten: set[str] = set()  # agents whose sessions are gone
         self._to_compare = True  # all of them, as nothing is known yet
         self._wake = trio.Event()
+        self._wake.set()
         self._wanted = 1  # grows with everything that is to be done
         self._done = 0  # what of it has been
         self._advanced = trio.Event()

@@ -22,6 +22,7 @@ _SINGLE: Final = (
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 )
 _WORD: Final = re.compile(rf"[{_SINGLE}]|(?:(?![{_SINGLE}])[^\W_]|[\u0300-\u036f])+")
+_ALONE: Final = re.compile(rf"[{_SINGLE}]\Z")
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
 _PART: Final = re.compile(r'"([^"]*)("?)(\*?)|(\S+)')
 
@@ -48,7 +49,7 @@ def words(text: str) -> list[str]:
 def spans(text: str) -> Iterator[tuple[int, int, str]]:
     """Walk the words of a text: where each starts and ends, and its folded form."""
     for match in _WORD.finditer(text):
-        if folded := _folded(match[0]):
+        for folded in _folded(match[0]):
             yield match.start(), match.end(), folded
 
 
@@ -73,12 +74,13 @@ def parse_query(text: str) -> tuple[Term, ...]:
     return tuple(found)
 
 
-def _folded(word: str) -> str:
+def _folded(word: str) -> list[str]:
+    """Return what becomes of a word: mostly one, but a sign may stand for several."""
     if word.isascii():
-        return word.lower()[:MAX_WORD]
-    if len(word) == 1 and _WORD.fullmatch(word) and unicodedata.decomposition(word) == "":
-        return word.casefold()
-    if "\uac00" <= word[0] <= "\ud7af":  # a syllable stays one
-        return word
-    plain = unicodedata.normalize("NFKD", word.casefold())
-    return "".join(one for one in plain if not unicodedata.combining(one))[:MAX_WORD]
+        return [word.lower()[:MAX_WORD]]
+    if len(word) == 1 and _ALONE.match(word):  # taken apart, a syllable would be three letters
+        return [word]
+    taken_apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", word).casefold())
+    plain = "".join(one for one in taken_apart if one.isalnum())
+    # What was written as one sign can be of the scripts that are cut.
+    return [part[:MAX_WORD] for part in _WORD.findall(unicodedata.normalize("NFC", plain))]

@@ -17,6 +17,7 @@ from crabtalk.store.interfaces import audit, keyvalue
 from crabtalk.store.interfaces.agents import Agents
 from crabtalk.store.interfaces.config import Values
 from crabtalk.store.interfaces.harnesses import Harnesses
+from crabtalk.store.interfaces.memories import Memories
 from crabtalk.store.interfaces.sessions import Sessions
 from crabtalk.store.interfaces.skills import Skills
 from crabtalk.store.interfaces.subscriptions import Subscriptions
@@ -28,6 +29,7 @@ _MOST: Final = 100  # sentences; who has so many restores a backup
 _KINDS: Final = {  # what a key of each column may start with
     "agent": ("id",),
     "session": ("handle", "agent", "message", "event"),
+    "memory": ("note", "archive"),
     "skill": ("name",),
     "harness": ("name", "elf"),
     "config": ("value",),
@@ -63,7 +65,7 @@ def _unknown_keys(reader: Reader) -> Problems:
 
 def _decodable(reader: Reader) -> Problems:
     """Read what is small and has no more to check."""
-    for read in (Agents(reader).all, Skills(reader).all):
+    for read in (Agents(reader).all, Skills(reader).all, Memories(reader).all):
         with _noting() as found:
             read()
         yield from found
