@@ -4,7 +4,6 @@ import contextlib
 import json
 import re
 from collections.abc import Awaitable
-from types import SimpleNamespace
 
 import trio
 
@@ -36,15 +35,23 @@ class Puppet:
     def __init__(self, *answers):
         self.answers = list(answers)
         self.requests = []
+        self.arrivals = trio.lowlevel.ParkingLot()
+
+    async def until_asked(self, times):
+        """Wait until so many requests have come."""
+        with trio.fail_after(5):
+            while len(self.requests) < times:
+                await self.arrivals.park()
 
     def resolve(self, name):
         if name == "missing":
             raise NotFound("there is no model `missing`")
-        return SimpleNamespace(name=name or "puppet")
+        return name or "puppet"
 
     @contextlib.asynccontextmanager
     async def stream(self, request):
         self.requests.append(request)
+        self.arrivals.unpark_all()
         answer = self.answers.pop(0) if self.answers else says("done")
         async with contextlib.aclosing(self.play(answer(request) if callable(answer) else answer)) as events:
             yield events

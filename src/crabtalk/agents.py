@@ -126,6 +126,11 @@ class AgentService:
         """
         return self.agent(text) or self.by_name(text)
 
+    def maybe_find(self, text: str) -> AgentRecord | None:
+        """Return the agent with this id, or this name, None if there is none."""
+        agent_id = self._index.id_of(text)
+        return self.agent(agent_id) if agent_id is not None else None
+
     def config(self, agent: AgentRecord) -> AgentConfig:
         """Return what an agent was declared to be.
 

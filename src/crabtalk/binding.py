@@ -36,6 +36,7 @@ class Services:
     calls: Callable[[tuple[str, ...]], Iterable[Capability]]
     schedule: Callable[[int], Iterable[Capability]]
     topics: Callable[[tuple[str, ...]], Iterable[Capability]]
+    send: Callable[[tuple[str, ...]], Iterable[Capability]]
     sessions: Callable[[Owner], Iterable[Capability]]
     skills: Callable[[Owner, tuple[str, ...]], Iterable[Capability]]
 
@@ -52,6 +53,7 @@ REGISTERS: Final = {
     "schedule": "crabtalk.wake.*",
     "topics": "crabtalk.event.*",
     "peers": "crabtalk.peers.list",
+    "send": "crabtalk.agent.send",
     "sessions": "crabtalk.sessions.search",
     "skills": "crabtalk.skills.*",
 }
@@ -132,6 +134,8 @@ def _of_daemon(
         from crabtalk.capabilities.peers import peers as peers_capability
 
         yield from peers_capability(lambda: peers(owner, declaration.peers))
+    if declaration.send:
+        yield from services.send(declaration.send)
     if declaration.sessions:
         yield from services.sessions(owner)
     if declaration.skills:

@@ -129,7 +129,7 @@ class Conversations:
             raise Busy(f"{MAX_TURNS} turns have not ended, which is the most")
         if not turn.ephemeral and len(self.turns(turn.handle)) >= MAX_WAITING:
             raise Busy(f"{MAX_WAITING} turns of this session have not ended, which is the most")
-        turn.model = self._models.resolve(self._agents.config(turn.speaker).model).name
+        turn.model = self._models.resolve(self._agents.config(turn.speaker).model)
         self._turns[turn.id] = turn
         self._nursery.start_soon(self._drive, turn, name=f"turn {turn.id}")
 

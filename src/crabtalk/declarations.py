@@ -57,6 +57,7 @@ class HarnessDeclaration:
     schedule: int | None = None  # pending wakes at most
     topics: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()  # `*`, or agents; ids once declared
+    send: tuple[str, ...] = ()  # agents; ids once declared
     sessions: str = ""  # whose: `own`
     skills: tuple[str, ...] = ()  # `*`, or names
     deadline: float = 60.0  # seconds
@@ -128,6 +129,7 @@ _HARNESS: Final = values.matching(HARNESS_NAME, "a harness's name such as `remin
 _TOPIC: Final = Key(values.topic, {"type": "string", "maxLength": 128}, "")
 _PEER: Final = values.matching(rf"\*|{AGENT_NAME}", "an agent's name or id, or `*`")
 _SKILL: Final = values.matching(rf"\*|{SKILL_NAME}", "a skill's name such as `code-review`, or `*`")
+_AGENT: Final = values.matching(AGENT_NAME, "an agent's name or id")
 _ROOT: Final[Schema] = {
     "oneOf": [
         _ANY_TEXT,
@@ -163,6 +165,7 @@ HARNESS_KEYS: Final[Mapping[str, Key]] = {
     "schedule": _count(1, 100_000, "Registers crabtalk.wake.*: pending wakes at most."),
     "topics": _names(_TOPIC, 256, "Registers crabtalk.event.*: sources, or prefixes ending in `:*`."),
     "peers": _names(_PEER, 256, "Registers crabtalk.peers.list: agents that are shown, or `*`."),
+    "send": _names(_AGENT, 256, "Registers crabtalk.agent.send: turns of these agents."),
     "sessions": _form("own", "`own`", "Registers crabtalk.sessions.search: in this agent's sessions."),
     "skills": _names(_SKILL, 256, "Registers crabtalk.skills.*: skills that are shown, or `*`."),
     "deadline": Key(
@@ -184,7 +187,6 @@ HARNESS_KEYS: Final[Mapping[str, Key]] = {
 
 # What the executor enforces and models see; all else is about an image, or what is bound to one.
 _OF_BUILTIN: Final = frozenset({"name", "builtin", "source", "prefix", "deadline", "rate", "concurrency"})
-_NOT_BUILT: Final = {"send"}
 _SYSTEM: Final = (
     '`system` lists names, and here the argument is the grant: write `root = "/path"` for files and '
     'commands, `files = "/path"`, `hosts = ["api.x.org"]`, `zone = "local"`, `storage = "16MiB"`'
@@ -192,8 +194,6 @@ _SYSTEM: Final = (
 
 
 def _refused_harness_key(key: str) -> str | None:
-    if key in _NOT_BUILT:
-        return f"`{key}` is not built yet: this daemon runs no turns of agents"
     if key == "ask":
         return "`ask` is not built yet: this daemon asks nobody for approval"
     return _SYSTEM if key == "system" else None

@@ -50,7 +50,9 @@ class Declarer:
             if not one.builtin:
                 entry["sha256"] = self._pin(one, old.harness(one.name), place)
             if one.peers:
-                entry["peers"] = self._peers(one, place)
+                entry["peers"] = self._ids(one.peers, f"harnesses[{place}].peers")
+            if one.send:
+                entry["send"] = self._ids(one.send, f"harnesses[{place}].send")
             stored["harnesses"][place] = entry
         resolved = parse_config(stored)
         await self._check(agent_id, resolved, old)
@@ -74,12 +76,12 @@ class Declarer:
                 f"{error}: put it first, or say which bytes by `sha256` - at `harnesses[{place}]`"
             ) from None
 
-    def _peers(self, declaration: HarnessDeclaration, place: int) -> list[str]:
+    def _ids(self, agents: Sequence[str], place: str) -> list[str]:
         found = []
-        for index, peer in enumerate(declaration.peers):
-            agent_id = peer if peer == "*" else self._find_agent(peer)
+        for index, agent in enumerate(agents):
+            agent_id = agent if agent == "*" else self._find_agent(agent)
             if agent_id is None:
-                raise NotFound(f"no agent `{peer}` - at `harnesses[{place}].peers[{index}]`")
+                raise NotFound(f"no agent `{agent}` - at `{place}[{index}]`")
             found.append(agent_id)
         return list(dict.fromkeys(found))
 

@@ -14,7 +14,7 @@ from berm.manifest import ABI_VERSION
 from crabtalk.declarations import HarnessDeclaration
 
 # With one of these the bound functions know whose they are.
-OWNED: Final = ("storage", "schedule", "topics", "peers", "calls", "sessions", "skills")
+OWNED: Final = ("storage", "schedule", "topics", "peers", "calls", "send", "sessions", "skills")
 
 
 def image_digest(declaration: HarnessDeclaration, agent_id: str, session_root: str | None = None) -> str:
@@ -43,6 +43,7 @@ def arguments(declaration: HarnessDeclaration) -> dict[str, Any]:
         "schedule": declaration.schedule,
         "topics": sorted(declaration.topics),
         "peers": sorted(declaration.peers),
+        "send": sorted(declaration.send),
         "sessions": declaration.sessions,
         "skills": sorted(declaration.skills),
     }

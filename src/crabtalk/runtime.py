@@ -20,6 +20,7 @@ from crabtalk.binding import Services
 from crabtalk.builtins import Builtin, Builtins, BuiltinTools
 from crabtalk.capabilities.calls import calls
 from crabtalk.capabilities.schedule import schedule
+from crabtalk.capabilities.send import send
 from crabtalk.capabilities.sessions import sessions
 from crabtalk.capabilities.skills import skills
 from crabtalk.capabilities.topics import topics
@@ -35,6 +36,7 @@ from crabtalk.ids import new_id
 from crabtalk.image_tools import ImageTools
 from crabtalk.images import Images
 from crabtalk.logs import Logs
+from crabtalk.mcp.service import McpService
 from crabtalk.measures import count_outcomes, measure
 from crabtalk.memory.harness import MemoryHarness
 from crabtalk.memory.service import MemoryService
@@ -106,6 +108,7 @@ class Runtime:
     wakes: WakeService
     loop: WakeLoop
     bus: Bus
+    mcp: McpService
     speaking: Speaking
     conversations: Conversations
     unattended: Unattended
@@ -149,7 +152,7 @@ async def open_runtime(
             runtime.toolbox.add(provider)
         try:
             await _load(runtime)
-            async with runtime.executor.open(), trio.open_nursery() as nursery:
+            async with runtime.mcp.open(), runtime.executor.open(), trio.open_nursery() as nursery:
                 await nursery.start(runtime.conversations.serve)
                 await nursery.start(runtime.bus.serve)
                 await nursery.start(runtime.loop.serve)
@@ -212,6 +215,7 @@ def _assemble(
         calls=lambda names: calls(executor, names),
         schedule=lambda limit: schedule(wakes, limit),
         topics=lambda patterns: topics(bus, patterns),
+        send=lambda names: send(unattended, agents.maybe_find, names),
         sessions=lambda owner: sessions(search, owner.agent_id),
         skills=lambda owner, names: skills(
             lambda: known_skills.visible(names, agents.skills_of(owner.agent_id))
@@ -273,6 +277,7 @@ def _assemble(
         wakes=wakes,
         loop=WakeLoop(wakes, bus, starter, starter, store, clock, boot_number=boot.number, pace=pace),
         bus=bus,
+        mcp=McpService(agents, clock, home.root, bus.emit, limits=lambda: settings.config.mcp),
         speaking=speaking,
         conversations=conversations,
         unattended=unattended,
@@ -285,6 +290,7 @@ def _connect(runtime: Runtime) -> None:
     """Let the parts hear of agents that come, change and go."""
     agents = runtime.agents
     agents.add_listener(runtime.tools)
+    runtime.toolbox.add(runtime.mcp, runtime.mcp.bounds)
     agents.add_listener(_Rechecking(runtime))
     agents.add_listener(runtime.conversations)
     agents.on_delete(runtime.wakes.forget_writes, runtime.wakes.forgotten)
@@ -318,6 +324,7 @@ async def _load(runtime: Runtime) -> None:
             )
     for agent in runtime.agents.all():
         await runtime.tools.on_declare(agent)
+        await runtime.mcp.on_declare(agent)
         if problem := runtime.agents.problem(agent):
             logger.warning("agent cannot be used: %s", problem, extra={"agent": agent.id})
     await runtime.wakes.load()

@@ -9,19 +9,11 @@ from crabtalk.conversation.model import ErrorKind, ModelError, ModelEvent, Model
 from crabtalk.errors import BadRequest, Busy, CrabtalkError, DeadlinePassed, Internal, RequestError
 
 
-class Named(Protocol):
-    """A model that was found."""
-
-    @property
-    def name(self) -> str:
-        """What it is called, in full."""
-
-
 class ModelSource(Protocol):
     """The models of a daemon, by the names that its configuration gives them."""
 
-    def resolve(self, name: str) -> Named:
-        """Return the model of a name; "" is the one that is active.
+    def resolve(self, name: str) -> str:
+        """Return the full name of a model; "" is the one that is active.
 
         Raises:
             NotFound: if there is none of that name.

@@ -107,13 +107,13 @@ class Unattended:
             raise Internal("the turn has ended, but that was not stored")
         return outcome
 
-    async def send(self, context: Context, target: AgentRecord, content: str) -> str:
-        """Run a turn of `target` for the invocation of `context`, and return its answer.
+    async def send(self, context: Context, target: AgentRecord, content: str) -> Ending:
+        """Run a turn of `target` for the invocation of `context`, and return how it ended.
 
         **Cancellation:** stops the turn, and waits until it has ended.
 
         Raises:
-            RequestError: if it was not run, or has no answer.
+            RequestError: if it was not run.
         """
         if len(content.encode()) > MAX_CONTENT_BYTES:
             raise TooLarge(f"content: at most {MAX_CONTENT_BYTES} bytes are taken")
@@ -136,10 +136,7 @@ class Unattended:
 
         turn.closing = closing
         self._service.accept(turn)
-        ending = await self._service.ending_of(turn, because="who asked for it was stopped")
-        if ending.error is not None:
-            raise ending.error
-        return ending.text
+        return await self._service.ending_of(turn, because="who asked for it was stopped")
 
     def _turn(
         self,

@@ -13,11 +13,22 @@ pytestmark = pytest.mark.trio
 CANCEL = {"cancel_stream": pb.CancelStreamMsg(session_handle="s")}
 
 
-async def begun(client, agent, content="go", handle="s"):
-    """Start a turn and return its request, when its model or its tools are at work."""
+async def begun(daemon, agent, content="go", handle="s"):
+    """Start a turn and return its request, when its model was asked."""
+    client, asked = daemon.client, len(daemon.model.requests)
     request = await client.send(stream=pb.StreamMsg(agent=agent, content=content, session_handle=handle))
     await client.receive(request)
+    await daemon.model.until_asked(asked + 1)
     await trio.testing.wait_all_tasks_blocked(0.02)
+    return request
+
+
+async def waiting(daemon, agent, content, handle="s"):
+    """Start a turn that has to wait, and return its request."""
+    request = await daemon.client.send(
+        stream=pb.StreamMsg(agent=agent, content=content, session_handle=handle)
+    )
+    await daemon.client.receive(request)
     return request
 
 
@@ -33,7 +44,7 @@ async def test_a_turn_that_is_cancelled_keeps_what_it_said(said, kept):
     async with conversing([*said, trio.sleep_forever], says("better")) as daemon:
         client = daemon.client
         ann = await client.declare("ann")
-        request = await begun(client, ann)
+        request = await begun(daemon, ann)
         await client.ask(**CANCEL)
         events = await events_of(client, request)
         assert kinds(events)[-1] == "end"
@@ -60,7 +71,10 @@ async def test_tools_that_are_cancelled_have_results_and_are_stopped_first():
     async with conversing(calls(("quick", {}), *many), says("ok"), hands=hands) as daemon:
         client = daemon.client
         ann = await client.declare("ann")
-        request = await begun(client, ann)
+        request = await begun(daemon, ann)
+        while not (await client.receive(request)).HasField("tool_result"):
+            pass
+        await trio.testing.wait_all_tasks_blocked(0.02)
         await client.ask(**CANCEL)
         await events_of(client, request)
         assert len(stopped) == 8  # as many as the executor runs at once of one harness
@@ -76,8 +90,8 @@ async def test_kill_stops_also_those_that_wait_and_calls_of_clients():
     async with conversing([trio.sleep_forever]) as daemon:
         client = daemon.client
         ann = await client.declare("ann")
-        first = await begun(client, ann)
-        second = await begun(client, ann, "next")
+        first = await begun(daemon, ann)
+        second = await waiting(daemon, ann, "next")
         listed = await client.ask(list_active_conversations=pb.ListActiveConversationsMsg(agent=ann))
         assert [one.session_handle for one in listed.conversations] == ["s"]
         await client.ask(kill=pb.KillMsg(session_handle="s"))
@@ -92,8 +106,8 @@ async def test_a_cancelled_turn_lets_the_next_one_of_its_session_run():
     async with conversing([trio.sleep_forever], says("next")) as daemon:
         client = daemon.client
         ann = await client.declare("ann")
-        first = await begun(client, ann)
-        second = await begun(client, ann, "second")
+        first = await begun(daemon, ann)
+        second = await waiting(daemon, ann, "second")
         await client.ask(**CANCEL)
         assert (await events_of(client, first))[-1].end.error == "it was cancelled"
         assert (await events_of(client, second))[-1].end.error == ""
@@ -103,7 +117,7 @@ async def test_a_session_that_is_deleted_is_stopped_and_leaves_nothing():
     async with conversing([TextDelta("I"), trio.sleep_forever]) as daemon:
         client = daemon.client
         ann = await client.declare("ann")
-        request = await begun(client, ann)
+        request = await begun(daemon, ann)
         await client.ask(delete_conversation=pb.DeleteConversationMsg(file_path="s"))
         assert (await events_of(client, request))[-1].end.error == "its session was deleted"
         assert daemon.runtime.store.scan_keys("session") == []
@@ -113,7 +127,7 @@ async def test_an_agent_that_is_deleted_is_stopped_and_leaves_nothing():
     async with conversing([TextDelta("I"), trio.sleep_forever]) as daemon:
         client = daemon.client
         ann = await client.declare("ann")
-        request = await begun(client, ann)
+        request = await begun(daemon, ann)
         await client.ask(delete_agent=pb.DeleteAgentMsg(agent=ann))
         assert (await events_of(client, request))[-1].end.error == "its agent was deleted"
         assert daemon.runtime.store.scan_keys("session") == []
@@ -124,8 +138,8 @@ async def test_a_daemon_that_stops_lets_turns_end_and_then_stops_them():
     async with conversing([release.wait, *says("in time")], [trio.sleep_forever]) as daemon:
         client = daemon.client
         ann = await client.declare("ann")
-        quick = await begun(client, ann, handle="quick")
-        slow = await begun(client, ann, handle="slow")
+        quick = await begun(daemon, ann, handle="quick")
+        slow = await begun(daemon, ann, handle="slow")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(daemon.runtime.conversations.shutdown, 0.2)
             await trio.testing.wait_all_tasks_blocked()

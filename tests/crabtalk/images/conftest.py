@@ -38,6 +38,7 @@ class World:
     executor: Executor = field(init=False)
     schedule: Callable[[int], Iterable[Any]] = _NOTHING
     topics: Callable[[tuple[str, ...]], Iterable[Any]] = _NOTHING
+    send: Callable[[Any], Iterable[Any]] = _NOTHING
     sessions: Callable[[Any], Iterable[Any]] = _NOTHING
     skills: Callable[[Any, tuple[str, ...]], Iterable[Any]] = lambda _owner, _names: ()
     builtins: Builtins = NO_BUILTINS
@@ -57,6 +58,7 @@ class World:
             calls=lambda names: calls(self.executor, names),
             schedule=lambda limit: tuple(self.schedule(limit)),  # as it is when it is called
             topics=lambda patterns: tuple(self.topics(patterns)),
+            send=lambda names: tuple(self.send(names)),
             sessions=lambda owner: tuple(self.sessions(owner)),
             skills=lambda owner, names: tuple(self.skills(owner, names)),
         )

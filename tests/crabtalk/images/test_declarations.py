@@ -5,7 +5,7 @@ import json
 import jsonschema
 import pytest
 
-from crabtalk import declarations, declared_servers
+from crabtalk import declared_servers
 from crabtalk.declarations import (
     AGENT_KEYS,
     HARNESS_KEYS,
@@ -48,6 +48,7 @@ FULL = {
             "schedule": 64,
             "topics": ["build:*", "wake:missed"],
             "peers": ["*"],
+            "send": ["reviewer"],
             "sessions": "own",
             "skills": ["code-review", "*"],
             "deadline": 1.5,
@@ -132,6 +133,7 @@ def test_an_unknown_key_names_the_nearest_one_and_its_place():
 
 WRONG = {
     "builtin": ["", "Memory", "a/b", 1, ["memory"]],
+    "send": ["reviewer", [], ["*"], ["a b"], [1]],
     "sessions": ["", "all", ["own"], True],
     "skills": [[], "*", ["A"], ["a--b"], ["-a"], ["a", "a"], ["a" * 65], [1]],
     "name": ["", "Os", "a/b", "../x", "-x", "a" * 64, 1, None],
@@ -233,13 +235,6 @@ def test_what_is_for_images_is_refused_of_what_is_built_in(key):
     config = {"harnesses": [{"name": "m", "builtin": "memory", key: value}, {"name": "other"}]}
     assert refusal(config) == (
         f"is for images, and `builtin` means that there is none - at `harnesses[0].{key}`"
-    )
-
-
-@pytest.mark.parametrize("key", ["send"])
-def test_arguments_about_turns_are_refused_as_not_built(key):
-    assert refusal_of(**{key: ["*"]}) == (
-        f"`{key}` is not built yet: this daemon runs no turns of agents - at `harnesses[0].{key}`"
     )
 
 

@@ -5,6 +5,7 @@ What is bound works, what is not bound is not there: the guest traps on a call t
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -13,6 +14,7 @@ from pytest_trio import trio_fixture
 from berm.fnv import ALIASES, CAPABILITIES
 from berm.wire import unpack_fields
 from crabtalk.capabilities.schedule import schedule
+from crabtalk.capabilities.send import send
 from crabtalk.capabilities.sessions import sessions
 from crabtalk.capabilities.skills import skills
 from crabtalk.capabilities.topics import topics
@@ -40,6 +42,7 @@ GROUPS = {
     "schedule": {"crabtalk.wake.schedule", "crabtalk.wake.cancel", "crabtalk.wake.list"},
     "topics": {"crabtalk.event.publish", "crabtalk.event.subscribe", "crabtalk.event.unsubscribe"},
     "peers": {"crabtalk.peers.list"},
+    "send": {"crabtalk.agent.send"},
     "sessions": {"crabtalk.sessions.search"},
     "skills": {"crabtalk.skills.list", "crabtalk.skills.get"},
 }
@@ -52,6 +55,7 @@ VALUES = {
     "schedule": 1,
     "topics": ["a:*"],
     "peers": ["*"],
+    "send": ["helper"],
     "sessions": "own",
     "skills": ["*"],
 }
@@ -71,6 +75,16 @@ def no(outcome, kind):
     return outcome.data[1:].decode()
 
 
+class Answering:
+    """Turns whose answer tells who was asked by whom; `hush` is answered by nothing."""
+
+    async def send(self, context, target, content):
+        if content == "full":
+            raise Busy("too many turns")
+        error = BadRequest("no words") if content == "hush" else None
+        return SimpleNamespace(text=f"{context.agent.name} to {target.name}: {content}", error=error)
+
+
 @trio_fixture
 async def bound(world, tmp_path):
     """A world with wakes, events, skills and search, as the daemon has."""
@@ -85,6 +99,7 @@ async def bound(world, tmp_path):
     search = SearchService(world.store, tmp_path / "search.db")
     world.sessions = lambda owner: sessions(search, owner.agent_id)
     world.search = search
+    world.send = lambda names: send(Answering(), world.agents.maybe_find, names)
     async with trio.open_nursery() as nursery:
         await nursery.start(search.serve)
         yield world
@@ -94,6 +109,7 @@ async def bound(world, tmp_path):
 @pytest.mark.parametrize("key", sorted(GROUPS))
 async def test_an_argument_registers_its_capabilities_and_no_other(bound, tmp_path, key):
     value = VALUES.get(key, str(tmp_path))
+    await bound.one(agent="helper")
     agent = await bound.one(**{key: value})
     registered = set()
     for name in (*CAPABILITIES, *ALIASES):
@@ -282,6 +298,28 @@ async def test_peers(world):
     agent = await world.agents.update(agent.id, {"harnesses": [{"name": "probe", "peers": ["*"]}]})
     listed = json.loads(ok(await world.ask(agent, "crabtalk.peers.list")))
     assert [peer["name"] for peer in listed] == ["critic", "writer"]
+
+
+async def test_send(bound):
+    helper, other = await bound.one(agent="helper"), await bound.one(agent="other")
+    agent = await bound.one(send=["helper"])
+    assert bound.agents.config(agent).harness("probe").send == (helper.id,)
+    for name in ("helper", helper.id):
+        answer = ok(await bound.ask(agent, "crabtalk.agent.send", name, "hi"))
+        assert answer.decode() == f"{agent.name} to helper: hi"
+    await bound.agents.rename(helper.id, "aide")
+    assert ok(await bound.ask(agent, "crabtalk.agent.send", "aide", "hi")).endswith(b"to aide: hi")
+    for name in ("helper", "other", other.id, agent.name, "", "*"):
+        refused = no(await bound.ask(agent, "crabtalk.agent.send", name, "hi"), b"e")
+        assert refused == f"no such agent: {name}"
+    assert no(await bound.ask(agent, "crabtalk.agent.send", "aide", "full"), b"e") == "too many turns"
+    assert no(await bound.ask(agent, "crabtalk.agent.send", "aide", "hush"), b"e") == (
+        "aide gave no answer: no words"
+    )
+    await bound.agents.delete(helper.id)
+    assert "no such agent" in no(await bound.ask(agent, "crabtalk.agent.send", helper.id, "hi"), b"e")
+    with pytest.raises(NotFound, match=r"no agent `nobody` - at `harnesses\[0\].send\[0\]`"):
+        await bound.one(agent="last", send=["nobody"])
 
 
 async def test_sessions(bound):

@@ -21,6 +21,7 @@ BINDING = {
     "schedule": (1, 2),
     "topics": (("a:*",), ("a",)),
     "peers": (("*",), ("01ARZ3NDEKTSV4RRFFQ69G5FAV",)),
+    "send": (("a", "b"), ("a",)),
     "sessions": ("own", ""),
     "skills": (("*",), ("review",)),
     "memory": (64 << 20, 128 << 20),
@@ -36,7 +37,7 @@ OTHER = {
     "concurrency": 1,
     "prefix": "p",
 }
-OWNED = {"storage", "calls", "schedule", "topics", "peers", "sessions", "skills"}
+OWNED = {"storage", "calls", "schedule", "topics", "peers", "send", "sessions", "skills"}
 
 
 def test_every_key_is_a_part_of_an_image_or_not():
