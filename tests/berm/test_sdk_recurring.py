@@ -1,4 +1,4 @@
-"""Wakes, events, peers and recurrences of the SDK, against a host that keeps wakes as the daemon does."""
+"""Wakes, events, agents and recurrences of the SDK, against a host that keeps wakes as the daemon does."""
 
 import base64
 import itertools
@@ -175,6 +175,58 @@ def test_peers_are_listed(engine):
     rows = json.dumps([{"name": "a", "description": "ü\n"}, {"name": "b", "description": ""}]).encode()
     peers = berm.Capability("crabtalk.peers.list", lambda _call, _request: rows)
     assert berm.Harness.load(engine, image("recurring"), [peers]).call("peers", "").text == "a: ü\n;b: ;"
+
+
+def test_another_agent_is_asked(engine):
+    asked = []
+
+    def send(_call, request):
+        asked.append(unpack_fields(request))
+        if len(asked) > 2:
+            raise ValueError("the chain is too deep")
+        return "schön".encode()
+
+    harness = berm.Harness.load(engine, image("recurring"), [berm.Capability("crabtalk.agent.send", send)])
+    assert harness.call("ask", '{"agent": "bob", "content": "ü\\n"}').text == "0 schön;schön"
+    assert asked[0] == [b"bob", "ü\n".encode()]
+    assert harness.call("ask", '{"agent": "bob", "content": ""}').message == "the chain is too deep"
+
+
+def test_skills_are_listed_and_read(engine):
+    def get(_call, request):
+        if unpack_fields(request) != [b"pdf"]:
+            raise ValueError("no skill")
+        return b"# how"
+
+    rows = json.dumps([{"name": "pdf", "description": "forms"}, {"name": "x"}]).encode()
+    capabilities = [
+        berm.Capability("crabtalk.skills.list", lambda _call, _request: rows),
+        berm.Capability("crabtalk.skills.get", get),
+    ]
+    harness = berm.Harness.load(engine, image("recurring"), capabilities)
+    assert harness.call("skills", '{"name": "pdf"}').text == "pdf: forms;x: ;# how"
+    assert harness.call("skills", '{"name": "x"}').message == "no skill"
+
+
+def test_sessions_are_searched(engine):
+    window = [
+        {"role": "tool", "index": 3, "snippet": "", "truncated": True, "tool_name": "read"},
+        {"role": "user", "index": 4, "snippet": "wörd", "truncated": False, "tool_name": ""},
+    ]
+    hits = [
+        {"session": "s1", "index": 4, "score": 1.25, "title": "T", "window": window},
+        {"session": "s2", "index": 0, "score": 1, "title": "", "window": []},
+    ]
+    asked = []
+
+    def search(_call, request):
+        asked.append(unpack_fields(request))
+        return json.dumps(hits).encode()
+
+    harness = berm.Harness.load(engine, image("recurring"), [berm.Capability("crabtalk.sessions.search", search)])
+    text = harness.call("sessions", '{"query": "wörd*"}').text
+    assert text == "s1 T 4 1.25: tool 3  1 read user 4 wörd 0 ;s2  0 1.00:;"
+    assert asked == [["wörd*".encode(), b"3", b"1", b"0"]]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), st.binary(max_size=40))

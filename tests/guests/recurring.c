@@ -1,4 +1,4 @@
-/* Rules, recurrences, wakes, events and peers, shown as text. */
+/* Rules, recurrences, wakes, events and agents, shown as text. */
 #include <berm/berm.h>
 
 static berm_calendar calendar_of(berm_str zone, int64_t gap, int64_t overlap, int64_t anchor_ms)
@@ -80,6 +80,36 @@ BERM_TOOL(peers, "Other agents.")
     berm_peers peers = berm_peers_list();
     for (size_t i = 0; i < peers.len; i++)
         berm_printf(out, "%s: %s;", peers.items[i].name.ptr, peers.items[i].description.ptr);
+}
+
+BERM_TOOL(ask, "Another agent.", required(string, agent, "whom"), required(string, content, "what"))
+{
+    berm_reply reply = berm_agent_try_send(args->agent, args->content);
+    berm_printf(out, "%d %.*s;", reply.status, BERM_ARG(reply.data));
+    berm_put(out, berm_agent_send(args->agent, args->content));
+}
+
+BERM_TOOL(skills, "Skills.", required(string, name, "which"))
+{
+    berm_skills skills = berm_skills_list();
+    for (size_t i = 0; i < skills.len; i++)
+        berm_printf(out, "%s: %s;", skills.items[i].name.ptr, skills.items[i].description.ptr);
+    berm_put(out, berm_skills_get(args->name));
+}
+
+BERM_TOOL(sessions, "What was said.", required(string, query, "about what"))
+{
+    berm_hits hits = berm_sessions_search(args->query, 3, 1, 0);
+    for (size_t i = 0; i < hits.len; i++) {
+        const berm_hit *hit = &hits.items[i];
+        berm_printf(out, "%s %s %lld %.2f:", hit->session.ptr, hit->title.ptr, (long long)hit->index, hit->score);
+        for (size_t k = 0; k < hit->window_len; k++) {
+            const berm_said *said = &hit->window[k];
+            berm_printf(out, " %s %lld %s %d %s", said->role.ptr, (long long)said->index, said->snippet.ptr,
+                        said->truncated, said->tool_name.ptr);
+        }
+        berm_putc(out, ';');
+    }
 }
 
 /* ---- catching ---- */

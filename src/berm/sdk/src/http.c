@@ -58,11 +58,17 @@ bool berm_http_header(const berm_response *response, const char *name, berm_str 
     return false;
 }
 
+berm_reply berm_http_try_start(berm_str method, berm_str url, berm_str body, const berm_pair *headers,
+                               size_t header_count)
+{
+    berm_str fields[] = {method, url, body};
+    return berm_capability_pairs("berm.http.start", fields, 3, headers, header_count);
+}
+
 berm_str berm_http_start(berm_str method, berm_str url, berm_str body, const berm_pair *headers,
                          size_t header_count)
 {
-    berm_str fields[] = {method, url, body};
-    return berm_must(berm_capability_pairs("berm.http.start", fields, 3, headers, header_count));
+    return berm_must(berm_http_try_start(method, url, body, headers, header_count));
 }
 
 berm_collected berm_http_collect(berm_str id)

@@ -3,6 +3,7 @@
 #define BERM_BERM_H
 
 #include <berm/abi.h>
+#include <berm/agent.h>
 #include <berm/alloc.h>
 #include <berm/base64.h>
 #include <berm/call.h>
@@ -18,6 +19,8 @@
 #include <berm/peers.h>
 #include <berm/recurring.h>
 #include <berm/rule.h>
+#include <berm/sessions.h>
+#include <berm/skills.h>
 #include <berm/str.h>
 #include <berm/tool.h>
 #include <berm/wake.h>

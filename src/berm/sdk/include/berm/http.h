@@ -26,9 +26,11 @@ berm_response berm_http_response(berm_str framed); /* reads the data of an OK re
 /* The value of a header, by name without regard to case; false when there is none. */
 bool berm_http_header(const berm_response *response, const char *name, berm_str *value);
 
-/* Several at once: start them, then collect each. */
+/* Several at once: start them, then collect each. Starting gives an id; it fails where the host is not granted. */
 berm_str berm_http_start(berm_str method, berm_str url, berm_str body, const berm_pair *headers,
                          size_t header_count);
+berm_reply berm_http_try_start(berm_str method, berm_str url, berm_str body, const berm_pair *headers,
+                               size_t header_count);
 
 typedef struct berm_collected {
     berm_str id;

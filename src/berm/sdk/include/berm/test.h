@@ -97,6 +97,29 @@ berm_str berm_test_published(void);               /* a line "source payload" for
 bool berm_test_subscribed(const char *source);
 berm_outcome berm_test_notify(const char *source, const char *payload); /* calls `on_notify` */
 
+/* Pages of the web in memory, by their whole address, served as berm.http.*; the host of any other address is
+ * not granted. A page that fails gives no response. */
+void berm_test_page(const char *url, int status, const char *headers, const char *body);
+void berm_test_page_fails(const char *url, const char *message);
+berm_str berm_test_requested(void); /* a line "method address" for each, in order */
+
+/* Agents that are made up: who is shown by crabtalk.peers.list, and what crabtalk.agent.send gives. The texts
+ * are the test's and not copied. */
+void berm_test_peers(void); /* none at first */
+void berm_test_peer(const char *name, const char *description);
+void berm_test_agent_says(const char *name, const char *answer);
+void berm_test_agent_fails(const char *name, const char *message);
+berm_str berm_test_sent(void); /* a line "agent content" for each, in order */
+
+/* Skills that are made up, served as crabtalk.skills.*; none at first. */
+void berm_test_skills(void);
+void berm_test_skill(const char *name, const char *description, const char *text);
+
+/* Messages that are made up, served as crabtalk.sessions.search: one is found when each word of the query occurs
+ * in it, the first one first. Of the role "tool", the text is the tool's name. */
+void berm_test_sessions(void);
+void berm_test_said(const char *session, const char *title, const char *role, const char *text);
+
 /* ---- expectations: the first that does not hold ends the test ---- */
 
 #define EXPECT(condition) \
