@@ -202,6 +202,22 @@ class SkillsConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class McpConfig:
+    """MCP servers that agents declare."""
+
+    servers: int = setting(
+        whole_between(1, 10_000), "servers that are connected at once, of all agents", default=128, live=True
+    )
+    idle: float = setting(
+        seconds_between(1, 30 * 86400),
+        "how long a server that nobody calls is kept; the next call starts it again",
+        default=600.0,
+        written='"10min"',
+        live=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ShutdownConfig:
     """Stopping."""
 
@@ -226,6 +242,7 @@ class Config:
     wakes: WakesConfig = WakesConfig()
     audit: AuditConfig = AuditConfig()
     skills: SkillsConfig = SkillsConfig()
+    mcp: McpConfig = McpConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
     models: ModelsConfig = dataclasses.field(default_factory=ModelsConfig)
     secrets: Mapping[str, Secret] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
@@ -271,6 +288,7 @@ _SECTIONS: Final = {
     "wakes": WakesConfig,
     "audit": AuditConfig,
     "skills": SkillsConfig,
+    "mcp": McpConfig,
     "shutdown": ShutdownConfig,
 }
 

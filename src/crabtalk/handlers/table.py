@@ -9,6 +9,7 @@ from crabtalk.handlers import (
     daemon,
     events,
     harnesses,
+    mcps,
     models,
     search,
     sessions,
@@ -18,15 +19,9 @@ from crabtalk.handlers import (
 )
 from crabtalk.runtime import Runtime
 
-# These belong to the turns of agents: MCP servers, questions to a person.
+# These belong to the turns of agents: questions to a person.
 NOT_BUILT: Final = frozenset(
     {
-        "list_mcps",
-        "upsert_mcp",
-        "delete_mcp",
-        "reconnect_mcp",
-        "mcp_logs",
-        "subscribe_mcp_events",
         "subscribe_prompts",
         "answer_prompt",
         "list_approvals",
@@ -35,13 +30,26 @@ NOT_BUILT: Final = frozenset(
     }
 )
 
-_MODULES: Final = (agents, calls, daemon, events, harnesses, models, search, sessions, skills, turns, wakes)
+_MODULES: Final = (
+    agents,
+    calls,
+    daemon,
+    events,
+    harnesses,
+    mcps,
+    models,
+    search,
+    sessions,
+    skills,
+    turns,
+    wakes,
+)
 
 
 def request_table() -> Table[Runtime]:
     """Return the complete table."""
     return Table(
         handlers={field: handler for module in _MODULES for field, handler in module.HANDLERS.items()},
-        streams={**daemon.STREAMS, **events.STREAMS, **turns.STREAMS},
+        streams={**daemon.STREAMS, **events.STREAMS, **mcps.STREAMS, **turns.STREAMS},
         not_built=NOT_BUILT,
     )
