@@ -86,6 +86,7 @@ class Endpoint:
     port: int = 0
     asked: list = field(default_factory=list)
     connections: int = 0
+    reached: trio.Event = field(default_factory=trio.Event)  # a request came
     gone: trio.Event = field(default_factory=trio.Event)  # a client closed a connection
 
     @property
@@ -94,10 +95,12 @@ class Endpoint:
 
     async def __call__(self, stream):
         self.connections += 1
-        stream.setsockopt(trio.socket.IPPROTO_TCP, trio.socket.TCP_NODELAY, 1)
+        if isinstance(stream, trio.SocketStream):
+            stream.setsockopt(trio.socket.IPPROTO_TCP, trio.socket.TCP_NODELAY, 1)
         with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while (asked := await read_request(stream)) is not None:
                 self.asked.append(asked)
+                self.reached.set()
                 answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
                 if callable(answer):
                     answer = await answer(stream)
@@ -127,17 +130,26 @@ async def read_request(stream):
 
 
 @contextlib.asynccontextmanager
-async def answering(*answers):
+async def answering(*answers, tls=None):
     """Serve on a free port; each request gets the next answer, and the last one again and again.
 
     An answer is bytes, or an async function over the stream that returns the rest; None ends the connection.
     """
     endpoint = Endpoint(list(answers))
     async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(partial(trio.serve_tcp, endpoint, 0, host="127.0.0.1"))
-        endpoint.port = listeners[0].socket.getsockname()[1]
+        serve = partial(trio.serve_tcp, endpoint, 0, host="127.0.0.1")
+        if tls is not None:
+            serve = partial(
+                trio.serve_ssl_over_tcp, endpoint, 0, tls, host="127.0.0.1", https_compatible=True
+            )
+        listeners = await nursery.start(serve)
+        endpoint.port = _socket(listeners[0]).getsockname()[1]
         yield endpoint
         nursery.cancel_scope.cancel()
+
+
+def _socket(listener):
+    return getattr(listener, "transport_listener", listener).socket
 
 
 async def collect(provider, request=HELLO, **more):

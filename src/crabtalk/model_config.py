@@ -137,6 +137,15 @@ class ModelsConfig:
         return {"default": self.default, **{name: one.redacted() for name, one in self.endpoints.items()}}
 
 
+def helps() -> dict[str, str]:
+    """Return a sentence about each key of a `[models.NAME]`."""
+    secrets = {
+        "api_key": "what the endpoint wants to be shown",
+        "headers": "more headers, such as a gateway wants",
+    }
+    return {field.name: field.metadata["help"] for field in _fields()} | secrets
+
+
 def parse_models(table: object, environment: Mapping[str, str], mistakes: list[str]) -> ModelsConfig:
     """Check what `[models]` says; add what is wrong with it to `mistakes`."""
     if not isinstance(table, dict):

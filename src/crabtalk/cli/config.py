@@ -35,12 +35,20 @@ def _show(args: argparse.Namespace) -> int:
     from crabtalk.cli.toml import written_value
     from crabtalk.config import keys, load_config
     from crabtalk.home import find_home
+    from crabtalk.model_config import helps as model_helps
 
     config: dict[str, Any] = load_config(find_home(args.home).config_file).redacted()
     if args.json:
         print_json(config)
         return DONE
     helps = {(key.section, key.name): key.help for key in keys()}
+    tables = {
+        f'models."{name}"' if "." in name else f"models.{name}": config["models"].pop(name)
+        for name in list(config["models"])
+        if name != "default"
+    }
+    helps |= {(table, key): text for table in tables for key, text in model_helps().items()}
+    config |= tables
     for number, (section, values) in enumerate(config.items()):
         print(f"{chr(10) if number else ''}[{section}]")
         for name, value in values.items():

@@ -10,6 +10,8 @@ import contextlib
 import ipaddress
 import json
 import logging
+import os
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final, Self
@@ -237,7 +239,7 @@ class _Converted:
             raise self._failures.make(ErrorKind.TIMEOUT, f"no connection to {self._where} in time") from error
         if isinstance(error, httpx2.ConnectError):
             raise self._failures.make(
-                ErrorKind.NETWORK, f"cannot connect to {self._where}: {error}"
+                ErrorKind.NETWORK, f"cannot connect to {self._where}: {_reason(error)}"
             ) from error
         if isinstance(error, httpx2.ProxyError):
             raise self._failures.make(
@@ -307,6 +309,21 @@ class _Body:
                     break
                 raise self._owner.too_large(limit)
         return bytes(found[:limit])
+
+
+def _reason(error: BaseException | None) -> str:
+    """Return what the system said of a connection; the client may leave it away."""
+    said = ""
+    while error is not None:
+        if isinstance(error, BaseExceptionGroup):  # one for each address
+            error = error.exceptions[0]
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"certificate verify failed: {error.verify_message}"
+        if isinstance(error, OSError) and error.errno is not None:
+            said = os.strerror(error.errno) if error.errno > 0 else error.strerror  # resolvers have their own
+        said = said or str(error)
+        error = error.__cause__ or error.__context__
+    return said
 
 
 def _dialect(config: ModelConfig, base: str) -> Dialect:

@@ -4,10 +4,12 @@ import gzip
 import json
 import logging
 import socket
+import ssl
 from functools import partial
 
 import pytest
 import trio
+import trustme
 
 from crabtalk.clock import SystemClock
 from crabtalk.config_values import Secret
@@ -267,7 +269,7 @@ async def test_nobody_there(kind):
     _, error = await collect(asked)
     await asked.close()
     assert error.kind == "network"
-    assert f"cannot connect to 127.0.0.1:{port}" in str(error)
+    assert f"cannot connect to 127.0.0.1:{port}: Connection refused" in str(error)
 
 
 async def test_a_connection_that_ends_without_an_answer(kind):
@@ -410,8 +412,10 @@ async def test_cancelling_drops_the_connection_at_once(kind):
     async with answering(partial(silent, first=head() + STREAMS[kind][:50])) as endpoint:
         asked = provider(endpoint, kind)
         with trio.fail_after(5):
-            with trio.move_on_after(0.1):
-                await collect(asked)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(collect, asked)
+                await endpoint.reached.wait()
+                nursery.cancel_scope.cancel()
             await endpoint.gone.wait()
         await asked.close()
 
@@ -502,3 +506,34 @@ async def test_two_hundred_slow_streams_at_once_do_not_wait_for_each_other(kind)
     assert len(results) == 200
     for events, error in results:
         assert_whole(events, error)
+
+
+@pytest.fixture
+def authority(tmp_path):
+    """A certificate authority of our own, and the file that says so."""
+    made = trustme.CA()
+    made.cert_pem.write_to_path(tmp_path / "ca.pem")
+    return made, tmp_path / "ca.pem"
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_over_tls_only_an_endpoint_that_is_trusted_gets_the_key(kind, authority, trusted, monkeypatch):
+    made, file = authority
+    monkeypatch.setattr(http, "_is_loopback", lambda _base: False)  # so that the environment counts
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    else:
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    made.issue_cert("127.0.0.1").configure_cert(context)
+    async with answering(response(STREAMS[kind]), tls=context) as endpoint:
+        asked = provider(endpoint, kind, base_url=f"https://127.0.0.1:{endpoint.port}/v1")
+        events, error = await collect(asked)
+        await asked.close()
+    if trusted:
+        assert_whole(events, error)
+    else:
+        assert (error.kind, endpoint.asked) == ("network", [])
+        assert "certificate verify failed" in str(error).lower()

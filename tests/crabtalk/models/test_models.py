@@ -2,10 +2,14 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from crabtalk.cli import main
 from crabtalk.clock import SystemClock
 from crabtalk.config import Config, parse_config
 from crabtalk.conversation.messages import Message
@@ -224,6 +228,22 @@ async def test_the_documentation_lists_every_key():
     assert "\n".join(rows) in (Path(__file__).parents[3] / "docs" / "models.md").read_text()
 
 
+async def test_what_the_command_shows_of_models_is_toml_again(home, capsys):
+    home.mkdir()
+    (home / "config.toml").write_text(
+        'models.default = "a-1.5"\n[models."a-1.5"]\nprovider = "openai"\nmodel = "m"\n'
+        'api_key = "secret-key"\n'
+        '[models.b]\nprovider = "scripted"\n'
+    )
+    assert main(["config", "show"]) == 0
+    shown = capsys.readouterr().out
+    models = tomllib.loads(shown)["models"]
+    assert models["default"] == "a-1.5"
+    assert models["a-1.5"]["api_key"] == {"$secret": "set"}
+    assert models["b"]["provider"] == "scripted"
+    assert "secret-key" not in shown
+
+
 async def test_keys_come_from_the_environment_and_are_never_shown():
     parsed = config({"a": http(api_key="${K}", headers={"X-Key": "v ${K}"})}, {"K": "sk-12345"})
     assert parsed.models.endpoints["a"].api_key.reveal() == "sk-12345"
@@ -237,3 +257,9 @@ async def test_models_change_without_a_restart():
     old, new = config({"a": http()}), config({"b": http()})
     assert old.needing_restart(new) == []
     assert old.with_live(new).models == new.models
+
+
+async def test_no_client_of_http_is_imported_before_a_model_is_asked():
+    program = "import sys, crabtalk.daemon; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: ASYNC221
+    assert not {"httpx2", "httpcore2", "truststore"} & set(loaded.stdout.split())
