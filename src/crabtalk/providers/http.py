@@ -320,9 +320,7 @@ def _reason(error: BaseException | None) -> str:
         if isinstance(error, ssl.SSLCertVerificationError):
             return f"certificate verify failed: {error.verify_message}"
         if isinstance(error, OSError) and error.errno is not None:
-            said = (
-                os.strerror(error.errno) if error.errno > 0 else error.strerror or ""
-            )  # a resolver has its own
+            said = os.strerror(error.errno) if error.errno > 0 else error.strerror or ""
         said = said or str(error)
         error = error.__cause__ or error.__context__
     return said

@@ -14,6 +14,7 @@ from crabtalk.clock import SystemClock
 from crabtalk.config import Config, parse_config
 from crabtalk.conversation.messages import Message
 from crabtalk.conversation.model import ModelRequest
+from crabtalk.daemon import _reload
 from crabtalk.errors import ConfigError, NotFound
 from crabtalk.model_config import ModelConfig, ModelsConfig
 from crabtalk.models import Models
@@ -153,6 +154,15 @@ async def test_a_daemon_lists_its_models_and_changes_the_active_one():
         with pytest.raises(Refused) as refused:
             await client.ask(set_active_model=pb.SetActiveModelMsg(model="c"))
         assert (refused.value.code, refused.value.message) == (404, "there is no model `c`; there is a, b")
+
+
+async def test_a_reload_brings_other_models():
+    async with serving(MemoryEngine(), Config()) as daemon:
+        assert daemon.runtime.models.names() == ["scripted"]
+        daemon.runtime.home.config_file.write_text('[models.a]\nprovider = "scripted"\n')
+        await _reload(daemon.runtime)
+        listed = await daemon.client.ask(list_models=pb.ListModelsMsg())
+        assert [(one.name, one.active) for one in listed.models] == [("a", True)]
 
 
 @pytest.mark.parametrize(
