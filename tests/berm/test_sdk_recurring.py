@@ -223,7 +223,8 @@ def test_sessions_are_searched(engine):
         asked.append(unpack_fields(request))
         return json.dumps(hits).encode()
 
-    harness = berm.Harness.load(engine, image("recurring"), [berm.Capability("crabtalk.sessions.search", search)])
+    capability = berm.Capability("crabtalk.sessions.search", search)
+    harness = berm.Harness.load(engine, image("recurring"), [capability])
     text = harness.call("sessions", '{"query": "wörd*"}').text
     assert text == "s1 T 4 1.25: tool 3  1 read user 4 wörd 0 ;s2  0 1.00:;"
     assert asked == [["wörd*".encode(), b"3", b"1", b"0"]]

@@ -107,7 +107,7 @@ static void agent_send(berm_request *request, berm_answer *answer)
     berm_str content = berm_request_field(request);
     const made_up *agent = find(agents, agent_count, name);
     if (!agent) {
-        berm_answer_error(answer, "agent is not granted: %.*s", BERM_ARG(name));
+        berm_answer_error(answer, "no such agent: %.*s", BERM_ARG(name));
         return;
     }
     note_sent(name, content);

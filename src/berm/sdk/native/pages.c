@@ -35,17 +35,16 @@ static void note_request(berm_str method, berm_str url)
 /* The page that is asked for; NULL, and an error, when its host is not one of the test's. */
 static const page *asked_for(berm_request *request, berm_answer *answer)
 {
-    berm_str scheme, host, path;
+    berm_str scheme, rest, host, path;
     berm_str method = berm_request_field(request);
     berm_str url = berm_request_field(request);
     note_request(method, url);
     for (size_t i = page_count; i-- > 0;)
         if (berm_is(url, pages[i].url))
             return &pages[i];
-    if (!berm_cut(url, BERM_STR("://"), &scheme, &host))
-        host = url;
-    berm_cut(host, BERM_STR("/"), &host, &path);
-    berm_answer_error(answer, "host is not granted: %.*s", BERM_ARG(host));
+    berm_cut(url, BERM_STR("://"), &scheme, &rest);
+    berm_cut(rest, BERM_STR("/"), &host, &path);
+    berm_answer_error(answer, "host is not granted: `%.*s://%.*s`", BERM_ARG(scheme), BERM_ARG(host));
     return NULL;
 }
 
