@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crabtalk.errors import RequestError
+from crabtalk.wire.framing import frame
+from crabtalk.wire.pb import crabtalk_pb2 as pb
 from guest_images import image
 
 HARNESS = "ledger"
@@ -42,6 +45,25 @@ def declare(client, name="ann", **more):
         **more,
     }
     return client.create_agent(name=name, config=json.dumps({"harnesses": [declared]})).id
+
+
+def encoded(request_id=None, **request):
+    """Return a request as its bytes on the wire."""
+    return frame(pb.ClientMessage(request_id=request_id, **request).SerializeToString())
+
+
+def tool_request(agent, tool, request_id=None, **args):
+    arguments = json.dumps(args).encode()
+    called = pb.CallToolMsg(agent=agent, harness=HARNESS, tool=tool, args=arguments)
+    return encoded(request_id, call_tool=called)
+
+
+def connect(home):
+    """Return a bare connection to the daemon of a directory."""
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(2)
+    sock.connect(str(home / "run/crabtalk.sock"))
+    return sock
 
 
 class ToolError(Exception):
