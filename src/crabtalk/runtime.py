@@ -291,6 +291,7 @@ def _connect(runtime: Runtime) -> None:
     agents = runtime.agents
     agents.add_listener(runtime.tools)
     runtime.toolbox.add(runtime.mcp, runtime.mcp.bounds)
+    runtime.speaking.ready = runtime.mcp.ready
     agents.add_listener(_Rechecking(runtime))
     agents.add_listener(runtime.conversations)
     agents.on_delete(runtime.wakes.forget_writes, runtime.wakes.forgotten)

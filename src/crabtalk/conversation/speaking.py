@@ -4,10 +4,10 @@ Whoever calls has the session for itself. What a crash left unfinished is settle
 result get one that says so, in the batch that adds what is said next.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 
@@ -22,10 +22,15 @@ from crabtalk.conversation.turns import Turn, attended
 from crabtalk.errors import StoreError
 from crabtalk.sessions import SessionService
 from crabtalk.store.engine import Engine, Write
+from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.sessions import SessionRecord
 from crabtalk.toolbox import ToolBox
 from crabtalk.tools import Tool, Trigger
 from crabtalk.work import Work
+
+
+Ready = Callable[[AgentRecord, float], Awaitable[None]]
+READY_S: Final = 10.0
 
 
 class Archive(Protocol):
@@ -52,6 +57,7 @@ class Speaking:
         models: ModelSource,
     ) -> None:
         self.archive: Archive | None = None
+        self.ready: Ready | None = None  # waits, not for long, for tools that an agent is about to have
         self.on_change: list[Callable[[str], None]] = []  # hear the handle of each session that has grown
         self._store = store
         self._clock = clock
@@ -77,6 +83,8 @@ class Speaking:
         transcript = await self._transcript(turn)
         if turn.resumes and (answer := _answer_of(transcript.messages)) is not None:
             return answer
+        if self.ready is not None and not turn.guest:
+            await self.ready(turn.speaker, READY_S)
         return await self._loop(turn, transcript, tell).run()
 
     # The transcript
