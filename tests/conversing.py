@@ -71,7 +71,7 @@ def says(text, *, thinking="", usage=None, reason="stop"):
     """Return an answer of words."""
     thoughts = [ThinkingDelta(thinking)] if thinking else []
     report = [UsageReport(usage)] if usage else []
-    return [*thoughts, *(TextDelta(word) for word in text.split(" ")), *report, Finished(reason)]
+    return [*thoughts, *map(TextDelta, re.findall(r"\S+\s*", text)), *report, Finished(reason)]
 
 
 def calls(*wanted, text="", usage=None):
@@ -173,3 +173,10 @@ async def history(client, handle="s"):
 
 def kinds(events):
     return [one.WhichOneof("event") for one in events]
+
+
+async def until_no_wakes(daemon, agent):
+    """Wait until every wake of an agent has ended."""
+    with trio.fail_after(10):
+        while (await daemon.client.ask(list_wakes=pb.ListWakesMsg(agent=agent))).wakes:  # noqa: ASYNC110
+            await trio.sleep(0.01)

@@ -68,12 +68,11 @@ async def test_tools_that_are_cancelled_have_results_and_are_stopped_first():
 
     hands = Hands(slow=slow, quick=lambda _context, _given: "quick")
     many = [("slow", {"n": n}) for n in range(18)]
-    async with conversing(calls(("quick", {}), *many), says("ok"), hands=hands) as daemon:
+    async with conversing(calls(("quick", {})), calls(*many), says("ok"), hands=hands) as daemon:
         client = daemon.client
         ann = await client.declare("ann")
         request = await begun(daemon, ann)
-        while not (await client.receive(request)).HasField("tool_result"):
-            pass
+        await daemon.model.until_asked(2)
         await trio.testing.wait_all_tasks_blocked(0.02)
         await client.ask(**CANCEL)
         await events_of(client, request)

@@ -46,7 +46,7 @@ async def test_a_stream_tells_each_step_and_ends_once():
             ("user", "2 + 3?"),
             ("assistant", "let me see"),
             ("tool", "5"),
-            ("assistant", "itis5"),
+            ("assistant", "it is 5"),
         ]
 
 
@@ -82,7 +82,7 @@ async def test_the_model_hears_description_usages_and_all_that_was_said():
             "the model did not answer: cut",
             [("assistant", "I th")],
         ),
-        (says("so long", reason="length"), "the answer was cut off", [("assistant", "solong")]),
+        (says("so long", reason="length"), "the answer was cut off", [("assistant", "so long")]),
         (says("", reason="refused"), "the model does not want to answer this", []),
         ([TextDelta("x"), RuntimeError("bug")], "an internal error", [("assistant", "x")]),
     ],
@@ -243,15 +243,15 @@ async def test_a_guest_answers_in_text_and_each_hears_who_spoke():
         assert (for_bob.system, len(for_bob.tools)) == ("B.", 0)
         assert [(one.role, one.content) for one in for_bob.messages] == [
             ("user", "hello"),
-            ("user", "[ann] annspeaks"),
+            ("user", "[ann] ann speaks"),
             ("user", "and you?"),
         ]
         assert [(one.role, one.content) for one in for_ann.messages][-3:] == [
             ("user", "and you?"),
-            ("user", "[bob] bobspeaks"),
+            ("user", "[bob] bob speaks"),
             ("user", "ann?"),
         ]
-        assert ("assistant", "bobspeaks") in await history(client)
+        assert ("assistant", "bob speaks") in await history(client)
 
 
 async def test_a_session_is_named_after_what_was_said_first():
