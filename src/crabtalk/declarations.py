@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from crabtalk import declared_servers as servers
 from crabtalk import declared_values as values
+from crabtalk.asked_values import INNER_KEYS as ARGUMENTS
+from crabtalk.asked_values import askable, unasked
 from crabtalk.declared_values import Flaw, Key, RootArgument, Schema, Table
 from crabtalk.errors import BadRequest
 from crabtalk.work_queue import Rate
@@ -66,6 +68,7 @@ class HarnessDeclaration:
     rate: Rate | None = None
     concurrency: int = 8  # runnable guests at once
     prefix: str = ""
+    ask: tuple[str, ...] = ()  # the arguments that a person has to approve, sorted
 
     def wire_name(self, tool: str) -> str:
         """Return a tool's name as a model calls it."""
@@ -195,23 +198,12 @@ _SYSTEM: Final = (
 
 def _refused_harness_key(key: str) -> str | None:
     if key == "ask":
-        return "`ask` is not built yet: this daemon asks nobody for approval"
+        return 'an argument has it, in a table: `root = {path = "/p", ask = true}`'
     return _SYSTEM if key == "system" else None
 
 
-def _no_ask(read: values.Reader) -> values.Reader:
-    """Refuse an argument that wants approvals, whatever its form is otherwise."""
-
-    def checked(value: object) -> Any:  # noqa: ANN401 - as the reader
-        if isinstance(value, Mapping) and "ask" in value:
-            raise Flaw(_refused_harness_key("ask") or "", ".ask")
-        return read(value)
-
-    return checked
-
-
 _HARNESS_TABLE: Final = Table(
-    {name: Key(_no_ask(key.read), key.schema, key.says) for name, key in HARNESS_KEYS.items()},
+    {name: askable(name, key) if name in ARGUMENTS else key for name, key in HARNESS_KEYS.items()},
     frozenset({"name"}),
     _refused_harness_key,
 )
@@ -239,7 +231,8 @@ def _declaration(value: object) -> HarnessDeclaration:
                 raise Flaw("is for images, and `builtin` means that there is none", f".{key}")
     if "sha256" in checked:
         checked["sha256"] = checked["sha256"].lower()
-    return HarnessDeclaration(**checked)
+    plain, asked = unasked(checked)
+    return HarnessDeclaration(**plain, ask=asked)
 
 
 def _skills(value: object) -> tuple[str, ...]:

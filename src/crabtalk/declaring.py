@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from berm.manifest import TOOL_NAME
+from crabtalk.asked_values import with_value
 from crabtalk.builtins import Builtins
 from crabtalk.declarations import AgentConfig, HarnessDeclaration, parse_config
 from crabtalk.errors import BadRequest, NotFound, TooLarge
@@ -50,9 +51,11 @@ class Declarer:
             if not one.builtin:
                 entry["sha256"] = self._pin(one, old.harness(one.name), place)
             if one.peers:
-                entry["peers"] = self._ids(one.peers, f"harnesses[{place}].peers")
+                ids = self._ids(one.peers, f"harnesses[{place}].peers")
+                entry["peers"] = with_value(entry["peers"], "peers", ids)
             if one.send:
-                entry["send"] = self._ids(one.send, f"harnesses[{place}].send")
+                ids = self._ids(one.send, f"harnesses[{place}].send")
+                entry["send"] = with_value(entry["send"], "send", ids)
             stored["harnesses"][place] = entry
         resolved = parse_config(stored)
         await self._check(agent_id, resolved, old)

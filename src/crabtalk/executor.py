@@ -44,6 +44,7 @@ Declarations = Callable[[AgentRecord, str], Bounds]
 
 _STOPPING: Final = "the daemon is stopping"
 _ROUTES: Final = 4096  # harnesses whose provider is remembered
+_UNASKED: Final = frozenset({Trigger.WAKE, Trigger.EVENT})
 _OUTCOMES: Final = (Done, Failed, Trapped)
 
 
@@ -288,7 +289,7 @@ class Executor:
             run,
             work.session,
             work.session_root,
-            work.client,
+            work.client or _origin(work),
         )
         try:
             return run.call(context, work.entry, work.args)
@@ -423,6 +424,11 @@ class Executor:
 def _call_of(provider: ToolProvider) -> Call:
     """Return the way to call a provider that costs the least."""
     return provider.call_inline if isinstance(provider, InlineProvider) else provider.call
+
+
+def _origin(work: Work) -> str:
+    """Return who asked, of what no client did: the wake or the event, also for what it starts."""
+    return f"{work.trigger.value}:{work.subject or ''}" if work.trigger in _UNASKED else ""
 
 
 def _broken(run: Run, error: Exception) -> Trapped:

@@ -46,6 +46,7 @@ def arguments(declaration: HarnessDeclaration) -> dict[str, Any]:
         "send": sorted(declaration.send),
         "sessions": declaration.sessions,
         "skills": sorted(declaration.skills),
+        "ask": list(declaration.ask),
     }
     if declaration.files is not None:
         found["files"] = os.path.realpath(declaration.files)

@@ -21,6 +21,8 @@ from crabtalk.linking import Ready
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.tools import Context, Done, Failed, Outcome, Tool, Trapped, Trigger, Usage
 
+# For berm, where the deadline is the driver's to see to: more than the hour that any chain has.
+_NEVER_S = 7200.0
 _LEAST_S = 1e-6  # berm has no deadline that has passed already; this one has when the guest starts
 _BROKEN = "the tool is broken and could not be started"
 _SENTENCES = {
@@ -118,7 +120,7 @@ class ImageTools:
         image.running += 1
         try:
             invocation = _start(image.harness, one, context, tool, args)
-            ended = drive_inline(invocation, context)
+            ended = drive_inline(invocation, context, movable=_has_movable_deadline(one))
         except (berm.BermError, MemoryError) as error:
             image.running -= 1
             return _explained(error, invocation)
@@ -143,7 +145,8 @@ async def _finish(image: LinkedImage, invocation: berm.Invocation, ended: Awaita
 def _start(
     harness: berm.Harness, one: HarnessDeclaration, context: Context, tool: str, args: bytes
 ) -> berm.Invocation:
-    limits = berm.Limits(fuel=one.fuel, deadline=max(_LEAST_S, context.deadline - trio.current_time()))
+    left_s = _NEVER_S if _has_movable_deadline(one) else context.deadline - trio.current_time()
+    limits = berm.Limits(fuel=one.fuel, deadline=max(_LEAST_S, left_s))
     chain, depth = context.chain.berm, context.depth
     if context.trigger is Trigger.WAKE:
         return harness.start_wake(args, limits=limits, context=context, chain=chain, depth=depth)
@@ -152,6 +155,14 @@ def _start(
     # What one guest hands to another need not be text; what a client or a model gets is.
     raw = context.trigger is Trigger.CALL
     return harness.start(tool, args, limits=limits, context=context, raw=raw, chain=chain, depth=depth)
+
+
+def _has_movable_deadline(one: HarnessDeclaration) -> bool:
+    """Report whether the deadline may stand still: a person is asked, for this guest or for one it calls.
+
+    berm's own deadlines cannot move, so the driver sees to such a one.
+    """
+    return bool(one.ask or one.calls or one.send)
 
 
 def _outcome(ended: Ended) -> Outcome:

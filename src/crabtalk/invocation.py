@@ -7,15 +7,21 @@ invocation outlives what drives it, and its memory is given back after everythin
 
 Inline capabilities and log lines may come from a worker thread, where the computation that they interrupt
 runs: an inline capability does not touch trio.
+
+berm sees to a guest's deadline, unless that is movable: then it is the driver that looks at it, between
+slices, and what capabilities hear of it comes from the gate.
 """
 
+import math
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import trio
 
-from berm import Done, Failed, HostCall, Invocation, Refused, Trap
+from berm import Call, Done, Failed, HostCall, Invocation, Refused, Trap
 from crabtalk.errors import Busy
+from crabtalk.timed_call import TimedCall
 from crabtalk.tools import Context
 from crabtalk.turns import Turns
 from crabtalk.watchdog import Watchdog
@@ -31,8 +37,12 @@ _SLICES_OF_A_TURN: Final = 4
 _PAGE_BYTES: Final = 4096
 
 
-def drive_inline(invocation: Invocation, context: Context) -> Ended | Awaitable[Ended]:
+def drive_inline(
+    invocation: Invocation, context: Context, *, movable: bool = False
+) -> Ended | Awaitable[Ended]:
     """Run a started invocation: its outcome at once if the first slice ends it, else what to await for it.
+
+    `movable`: its deadline may stand still for a while, so berm was given none that matters.
 
     **Cancellation:** of what is awaited: the guest is interrupted, and whatever runs for it is waited for.
 
@@ -45,7 +55,7 @@ def drive_inline(invocation: Invocation, context: Context) -> Ended | Awaitable[
     if type(step) is Done or type(step) is Failed:  # a quarter of what isinstance costs with a union
         return step
     assert step is None or type(step) is HostCall  # noqa: S101 - for the type checker
-    return _Driver(invocation, context).go_on(step)
+    return _Driver(invocation, context, movable=movable).go_on(step)
 
 
 class _Expired(Exception):  # noqa: N818 - never leaves this file
@@ -55,13 +65,15 @@ class _Expired(Exception):  # noqa: N818 - never leaves this file
 class _Driver:
     """What `drive_inline` does with a guest that its first slice did not end."""
 
-    def __init__(self, invocation: Invocation, context: Context) -> None:
+    def __init__(self, invocation: Invocation, context: Context, *, movable: bool) -> None:
         self._invocation = invocation
         self._context = context
+        self._movable = movable
         self._threads = context.gate.threads
         name = f"invocation {context.invocation_id} of `{context.harness}`"
         self._watchdog = Watchdog(invocation, name)
         self._watched = False  # only who was in a thread needs it
+        self._until = math.inf  # of `time.monotonic`, where a turn in a thread has to end
         self._nursery: trio.Nursery  # from `go_on` on
 
     async def go_on(self, step: HostCall | None) -> Ended:
@@ -86,6 +98,8 @@ class _Driver:
     async def _to_the_end(self, step: HostCall | Ended | None) -> Ended:
         while not isinstance(step, Ended):
             try:
+                if self._movable:
+                    self._require_time()
                 if isinstance(step, HostCall):
                     await self._serve(step)
                 elif self._invocation.computing:
@@ -98,14 +112,26 @@ class _Driver:
             step = self._invocation.advance(FIRST_SLICE)
         return step
 
+    def _require_time(self) -> None:
+        """Go on if there is time left.
+
+        Raises:
+            _Expired: if there is none.
+        """
+        if trio.current_time() >= self._context.gate.deadline:
+            raise _Expired
+
     def _turn(self) -> HostCall | Ended | None:
         """Let the guest compute in this thread, for a turn and for as long as nobody waits for the thread."""
         slices = 0
+        until = self._until
         while True:
             step = self._invocation.advance(_SLICE)
             slices += 1
             if step is not None or (slices >= _SLICES_OF_A_TURN and self._threads.computing.contended):
                 return step
+            if time.monotonic() >= until:
+                return None
 
     async def _serve(self, step: HostCall) -> None:
         """Run the capability that the guest waits for, and answer the guest."""
@@ -118,10 +144,11 @@ class _Driver:
     async def _serve_async(self, step: HostCall) -> None:
         machine = self._invocation.machine
         touched_bytes = 0 if machine is None else machine.dirty_pages() * _PAGE_BYTES
+        gate, call = self._context.gate, self._call_of(step)
         try:
-            with trio.move_on_after(step.call.deadline_left) as scope:
-                async with self._context.gate.suspended(touched_bytes):
-                    result = await step.capability.function(step.call, step.request)
+            with gate.bounded() if self._movable else trio.move_on_after(call.deadline_left) as scope:
+                async with gate.suspended(touched_bytes):
+                    result = await step.capability.function(call, step.request)
         except Busy as error:
             self._invocation.reply_error(Refused(error.message))
         except Exception as error:  # noqa: BLE001 - whatever a capability raises is its guest's to hear
@@ -132,10 +159,15 @@ class _Driver:
             else:
                 self._invocation.reply(result)
 
+    def _call_of(self, step: HostCall) -> Call | TimedCall:
+        return TimedCall(step.call, self._context.gate) if self._movable else step.call
+
     async def _serve_blocking(self, step: HostCall) -> None:
+        call = self._call_of(step)
+
         def attempt() -> tuple[object, Exception | None]:
             try:
-                return step.capability.function(step.call, step.request), None
+                return step.capability.function(call, step.request), None
             except Exception as error:  # noqa: BLE001 - as _serve_async
                 return None, error
 
@@ -154,10 +186,13 @@ class _Driver:
         if not self._watched:
             self._watched = True
             self._nursery.start_soon(self._watchdog.watch)
-        with trio.move_on_at(self._context.deadline) as waiting:
+        deadline = self._context.gate.deadline if self._movable else self._context.deadline
+        with trio.move_on_at(deadline) as waiting:
             await turns.acquire(self._context.agent.id)
         if waiting.cancelled_caught:
             raise _Expired
+        if self._movable:
+            self._until = time.monotonic() + deadline - trio.current_time()
         try:
             with self._watchdog.busy(what):
                 return await turns.run(work)

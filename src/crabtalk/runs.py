@@ -1,8 +1,8 @@
 """One piece of work on its way through the executor: what it is, where it stands, its guest's gate."""
 
 import math
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Final, Literal, Protocol
 
@@ -13,6 +13,7 @@ from crabtalk.declarations import Bounds
 from crabtalk.tickets import State, Ticket
 from crabtalk.tools import Context, Outcome, Trapped, Trigger
 from crabtalk.turns import Threads
+from crabtalk.watchdog import GRACE_S
 from crabtalk.work import Running, Work
 from crabtalk.work_queue import WorkQueue
 
@@ -54,9 +55,12 @@ class Run(Ticket):
         "chain",
         "deadline",
         "depth",
+        "followers",
         "id",
+        "left_s",
         "place",
         "scope",
+        "standing",
         "started_ms",
         "started_s",
         "stopped_because",
@@ -87,6 +91,9 @@ class Run(Ticket):
         self.started_ms = 0  # wall clock: when it began, before that when it was accepted
         self.started_s = 0.0  # monotonic, likewise
         self.deadline = math.inf  # an instant of trio's clock
+        self.standing = 0  # how many reasons there are for it to stand still
+        self.left_s = 0.0  # until the deadline, while it does
+        self.followers: list[trio.CancelScope] | None = None  # that end at the deadline, beside `scope`
         self.scope: trio.CancelScope | None = None  # of a run that did not end at once
         self.woken: trio.Event | None = None  # set when its turn has come
         self.stopped_because = ""
@@ -110,6 +117,39 @@ class Run(Ticket):
     def suspended(self, touched_bytes: int = 0) -> AbstractAsyncContextManager[None]:
         """Give the slot away for a while; see `tools.Gate`."""
         return _Suspension(self, touched_bytes)
+
+    @contextmanager
+    def bounded(self) -> Iterator[trio.CancelScope]:
+        """Cancel the block at the deadline; see `tools.Gate`."""
+        with trio.CancelScope(deadline=self.deadline) as scope:
+            self.followers = [*(self.followers or ()), scope]
+            try:
+                yield scope
+            finally:
+                self.followers.remove(scope)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Let no time pass; see `tools.Gate`."""
+        caller = self.work.caller
+        with caller.standing_still() if caller is not None else nullcontext():
+            self.standing += 1
+            if self.standing == 1:
+                self.left_s = self.deadline - trio.current_time()
+                self._move_deadline(math.inf)
+            try:
+                yield
+            finally:
+                self.standing -= 1
+                if not self.standing:
+                    self._move_deadline(trio.current_time() + self.left_s)
+
+    def _move_deadline(self, deadline: float) -> None:
+        self.deadline = deadline
+        for scope in self.followers or ():
+            scope.deadline = deadline
+        if self.scope is not None:
+            self.scope.deadline = deadline + GRACE_S
 
     def shown(self) -> Running:
         """Return what is seen of it while it has not ended."""

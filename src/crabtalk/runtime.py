@@ -16,8 +16,11 @@ from typing import Final
 import trio
 
 from crabtalk.agents import AgentService
+from crabtalk.approvals import Approvals
+from crabtalk.ask_user import AskUser
 from crabtalk.binding import Services
 from crabtalk.builtins import Builtin, Builtins, BuiltinTools
+from crabtalk.capabilities.asking import asking
 from crabtalk.capabilities.calls import calls
 from crabtalk.capabilities.schedule import schedule
 from crabtalk.capabilities.send import send
@@ -42,6 +45,7 @@ from crabtalk.memory.harness import MemoryHarness
 from crabtalk.memory.service import MemoryService
 from crabtalk.metrics import Metrics
 from crabtalk.models import Models
+from crabtalk.prompts import Prompts
 from crabtalk.scheduling.backlog import Pace
 from crabtalk.scheduling.loop import WakeLoop
 from crabtalk.scheduling.wakes import WakeService
@@ -95,6 +99,8 @@ class Runtime:
     metrics: Metrics
     store: Engine
     audit: Audit
+    prompts: Prompts
+    approvals: Approvals
     skills: SkillService
     sessions: SessionService
     search: SearchService
@@ -204,7 +210,8 @@ def _assemble(
     metrics = Metrics(version())
     settings = Settings(config)
     memory = MemoryService(store, clock)
-    builtins = Builtins([MemoryHarness(memory), *more_builtins])
+    prompts = Prompts(clock)
+    builtins = Builtins([MemoryHarness(memory), AskUser(prompts), *more_builtins])
     search = SearchService(store, home.search_file)
     known_skills = SkillService(store, clock.now_ms, lambda: _skill_folders(home, settings))
     images = Images(store, clock, budget_bytes=config.images.budget)
@@ -220,6 +227,7 @@ def _assemble(
         skills=lambda owner, names: skills(
             lambda: known_skills.visible(names, agents.skills_of(owner.agent_id))
         ),
+        asking=lambda grant, capability: asking(approvals, grant, capability),
     )
     agents = AgentService(store, images, services, clock, builtins)
     tools = ImageTools(images, agents)
@@ -230,6 +238,13 @@ def _assemble(
         bus.on_outcome(work, row, outcome)
 
     session_service = SessionService(store, clock)
+    approvals = Approvals(
+        store,
+        prompts,
+        clock,
+        agent_exists=lambda agent_id: agents.agent(agent_id) is not None,
+        session_exists=lambda handle: session_service.find(handle) is not None,
+    )
     toolbox = ToolBox(agents)
     executor = Executor(store, clock, _limits(config.executor), providers, toolbox.bounds, listener)
     toolbox.run_by(executor, providers)
@@ -264,6 +279,8 @@ def _assemble(
         metrics=metrics,
         store=store,
         audit=audit,
+        prompts=prompts,
+        approvals=approvals,
         skills=known_skills,
         sessions=session_service,
         search=search,
@@ -297,6 +314,8 @@ def _connect(runtime: Runtime) -> None:
     agents.on_delete(runtime.wakes.forget_writes, runtime.wakes.forgotten)
     agents.on_delete(runtime.bus.forget_writes, runtime.bus.forgotten)
     agents.on_delete(runtime.sessions.forgetting, runtime.search.agent_forgotten)
+    agents.on_delete(runtime.approvals.forget_agent, runtime.approvals.agent_forgotten)
+    runtime.sessions.on_delete(runtime.approvals.forget_session, runtime.approvals.session_forgotten)
     agents.on_delete(runtime.memory.forgetting, runtime.memory.changed)
     agents.on_delete(lambda agent_id: forget_agent(runtime.store, agent_id), runtime.executor.forget)
     measure(runtime)

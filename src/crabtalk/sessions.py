@@ -4,7 +4,7 @@ A session names a directory that narrows its agent's `{session}` roots, and gath
 handle is the client's own; two of one handle there are not. Used from trio's thread only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -29,6 +29,7 @@ class SessionService:
         self._records = Sessions(store)
         self._clock = clock
         self._being_made: set[str] = set()
+        self._hooks: list[tuple[Callable[[str], Sequence[Write]], Callable[[str], None]]] = []
 
     def get(self, handle: str) -> SessionRecord:
         """Return a session.
@@ -116,7 +117,14 @@ class SessionService:
         Raises:
             StoreError: if the store does not work.
         """
-        await self._store.commit(self._records.remove(record))
+        writes = [write for hook, _ in self._hooks for write in hook(record.handle)]
+        await self._store.commit([*self._records.remove(record), *writes])
+        for _, forgotten in self._hooks:
+            forgotten(record.handle)
+
+    def on_delete(self, writes: Callable[[str], Sequence[Write]], forgotten: Callable[[str], None]) -> None:
+        """Let `writes` go into the batch that deletes a session, and call `forgotten` when it is stored."""
+        self._hooks.append((writes, forgotten))
 
     def forgetting(self, agent_id: str) -> Sequence[Write]:
         """Return what removes the sessions of an agent that goes."""

@@ -5,15 +5,21 @@ cancellation know nothing else. This file holds the protocol and its values and 
 """
 
 from collections.abc import Awaitable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    import trio
+
     from crabtalk.chains import Chain
     from crabtalk.store.interfaces.agents import AgentRecord
     from crabtalk.turns import Threads
+
+
+# What `Context.client` begins with in everything that a wake or an event started.
+UNATTENDED: Final = ("wake:", "event:")
 
 
 class Trigger(StrEnum):
@@ -46,7 +52,7 @@ class Usage:
 
 
 class Gate(Protocol):
-    """Counts a guest as runnable or suspended; the executor gives one to each invocation."""
+    """An invocation's place among the others, and its deadline; the executor gives one to each."""
 
     @property
     def threads(self) -> "Threads":
@@ -59,6 +65,16 @@ class Gate(Protocol):
             Busy: on entry, if too many guests are suspended already, or their pages are too many.
         """
 
+    @property
+    def deadline(self) -> float:
+        """An instant of trio's clock; infinity while it stands still."""
+
+    def bounded(self) -> "AbstractContextManager[trio.CancelScope]":
+        """Cancel the block at the deadline, wherever that has moved by then."""
+
+    def standing_still(self) -> AbstractContextManager[None]:
+        """Let no time pass, for this invocation and those that wait for it: a person is asked."""
+
 
 class Context(NamedTuple):
     """Who is called, for whom, within what. A tuple, as one is made for every call."""
@@ -69,11 +85,16 @@ class Context(NamedTuple):
     trigger: Trigger
     chain: "Chain"
     depth: int
-    deadline: float  # an instant of trio's clock
+    deadline: float  # an instant of trio's clock; `gate.deadline`, which may move later, as it was
     gate: Gate
     session: str | None = None  # a session's handle
     session_root: str | None = None
     client: str = ""  # who asked, for the audit
+
+
+def attended(client: str) -> bool:
+    """Report whether a person may be behind `client`, a `Context`'s: no wake and no event."""
+    return not client.startswith(UNATTENDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from crabtalk.store.engine import Write
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.audit import AuditRow
 from crabtalk.store.interfaces.wakes import ChainRecord
-from crabtalk.tools import Outcome, Trigger
+from crabtalk.tools import Gate, Outcome, Trigger
 from crabtalk.work_queue import QueueLimits, QueueStatistics
 
 ON_WAKE: Final = "on_wake"
@@ -45,6 +45,7 @@ class Work(NamedTuple):
     attempt: int | None = None
     subject: str | None = None  # the id of the wake or event
     finish: Finish | None = None
+    caller: Gate | None = None  # of who waits for this one: its deadline stands still with ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,11 @@ from berm.errors import WireError
 from berm.wire import decode_text, unpack_fields
 from crabtalk.capabilities._failure import Failure
 from crabtalk.errors import RequestError
-from crabtalk.tools import Context, Done, Failed, Outcome, Trigger
+from crabtalk.tools import Context, Done, Failed, Outcome, Trigger, attended
 from crabtalk.work import Work
 
 __all__ = ["Runner", "calls"]
 
-_BACKGROUND = frozenset({Trigger.WAKE, Trigger.EVENT})
 _FIELDS = 3  # harness, tool, args
 
 
@@ -52,7 +51,8 @@ def calls(executor: Runner, names: Collection[str]) -> tuple[Capability, ...]:
             session_root=context.session_root,
             client=context.client,
             deadline_s=call.deadline_left,
-            interactive=context.trigger not in _BACKGROUND,
+            interactive=attended(context.client),
+            caller=context.gate,
         )
         try:
             return _answer(tool, await executor.run(work))

@@ -18,14 +18,14 @@ from crabtalk.conversation.history import interrupted, unanswered, with_short_re
 from crabtalk.conversation.loop import Loop, Setting, Tell, for_summary
 from crabtalk.conversation.messages import Message
 from crabtalk.conversation.transcript import Transcript
-from crabtalk.conversation.turns import Turn, attended
+from crabtalk.conversation.turns import Turn
 from crabtalk.errors import StoreError
 from crabtalk.sessions import SessionService
 from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.sessions import SessionRecord
 from crabtalk.toolbox import ToolBox
-from crabtalk.tools import Tool, Trigger
+from crabtalk.tools import Tool, Trigger, attended
 from crabtalk.work import Work
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 import trio
 
@@ -13,18 +13,10 @@ from crabtalk.errors import RequestError
 from crabtalk.store.engine import Write
 from crabtalk.store.interfaces.agents import AgentRecord
 
-# What `Context.client` begins with in a turn that nobody waits for, and in all that such a turn starts.
-UNATTENDED: Final = ("wake:", "event:")
-
 Listener = Callable[[Step], Awaitable[None]]
 Outcome = Literal["done", "failed", "cancelled", "halted"]
 # Says what goes into the batch that ends a turn. None: nothing does, since the same will run again.
 Closing = Callable[["Ending"], Sequence[Write] | None]
-
-
-def attended(client: str) -> bool:
-    """Report whether a person may be behind `client`, a `Context`'s: no wake and no event."""
-    return not client.startswith(UNATTENDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

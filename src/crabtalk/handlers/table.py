@@ -11,6 +11,7 @@ from crabtalk.handlers import (
     harnesses,
     mcps,
     models,
+    prompts,
     search,
     sessions,
     skills,
@@ -19,16 +20,7 @@ from crabtalk.handlers import (
 )
 from crabtalk.runtime import Runtime
 
-# These belong to the turns of agents: questions to a person.
-NOT_BUILT: Final = frozenset(
-    {
-        "subscribe_prompts",
-        "answer_prompt",
-        "list_approvals",
-        "revoke_approval",
-        "extension",  # for embedders; the daemon itself has none
-    }
-)
+NOT_BUILT: Final = frozenset({"extension"})  # for embedders; the daemon itself has none
 
 _MODULES: Final = (
     agents,
@@ -38,6 +30,7 @@ _MODULES: Final = (
     harnesses,
     mcps,
     models,
+    prompts,
     search,
     sessions,
     skills,
@@ -50,6 +43,6 @@ def request_table() -> Table[Runtime]:
     """Return the complete table."""
     return Table(
         handlers={field: handler for module in _MODULES for field, handler in module.HANDLERS.items()},
-        streams={**daemon.STREAMS, **events.STREAMS, **mcps.STREAMS, **turns.STREAMS},
+        streams={**daemon.STREAMS, **events.STREAMS, **mcps.STREAMS, **prompts.STREAMS, **turns.STREAMS},
         not_built=NOT_BUILT,
     )

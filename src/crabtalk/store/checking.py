@@ -15,6 +15,7 @@ from crabtalk.errors import StoreError
 from crabtalk.store.engine import REALM, Reader, entries, keys
 from crabtalk.store.interfaces import audit, keyvalue
 from crabtalk.store.interfaces.agents import Agents
+from crabtalk.store.interfaces.approvals import Approvals
 from crabtalk.store.interfaces.config import Values
 from crabtalk.store.interfaces.harnesses import Harnesses
 from crabtalk.store.interfaces.memories import Memories
@@ -27,7 +28,7 @@ from crabtalk.store.records import decode_json
 
 _MOST: Final = 100  # sentences; who has so many restores a backup
 _KINDS: Final = {  # what a key of each column may start with
-    "agent": ("id",),
+    "agent": ("id", "approval"),
     "session": ("handle", "agent", "message", "event"),
     "memory": ("note", "archive"),
     "skill": ("name",),
@@ -65,7 +66,7 @@ def _unknown_keys(reader: Reader) -> Problems:
 
 def _decodable(reader: Reader) -> Problems:
     """Read what is small and has no more to check."""
-    for read in (Agents(reader).all, Skills(reader).all, Memories(reader).all):
+    for read in (Agents(reader).all, Approvals(reader).all, Skills(reader).all, Memories(reader).all):
         with _noting() as found:
             read()
         yield from found

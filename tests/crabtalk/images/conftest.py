@@ -41,6 +41,7 @@ class World:
     send: Callable[[Any], Iterable[Any]] = _NOTHING
     sessions: Callable[[Any], Iterable[Any]] = _NOTHING
     skills: Callable[[Any, tuple[str, ...]], Iterable[Any]] = lambda _owner, _names: ()
+    asking: Callable[[Any, Any], Any] = lambda _grant, capability: capability
     builtins: Builtins = NO_BUILTINS
     budget_bytes: int = 64 << 20
 
@@ -61,6 +62,7 @@ class World:
             send=lambda names: tuple(self.send(names)),
             sessions=lambda owner: tuple(self.sessions(owner)),
             skills=lambda owner, names: tuple(self.skills(owner, names)),
+            asking=lambda grant, capability: self.asking(grant, capability),
         )
         self.agents = AgentService(self.store, self.images, services, clock, self.builtins)
         self.tools = ImageTools(self.images, self.agents)

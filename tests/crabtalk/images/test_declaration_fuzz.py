@@ -30,7 +30,7 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["path", "session", "ask", "name", "$secret"]) | TEXTS, inner, max_size=3
+            st.sampled_from(["path", "session", "ask", "value", "name", "$secret"]) | TEXTS, inner, max_size=3
         )
     ),
     max_leaves=4,

@@ -6,6 +6,8 @@ import jsonschema
 import pytest
 
 from crabtalk import declared_servers
+from crabtalk.asked_values import INNER_KEYS as ARGUMENTS
+from crabtalk.binding import REGISTERS
 from crabtalk.declarations import (
     AGENT_KEYS,
     HARNESS_KEYS,
@@ -215,18 +217,53 @@ def test_a_configuration_is_a_table(config):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "table", "value"),
     [
-        ("root", {"path": "/p", "ask": True}),
-        ("hosts", {"hosts": ["x.org"], "ask": True}),
-        ("storage", {"quota": 1, "ask": False}),
-        ("files", {"path": "/p", "ask": True}),
+        ("root", {"path": "/p"}, RootArgument("/p")),
+        ("root", {"session": "/p"}, RootArgument("/p", per_session=True)),
+        ("files", {"path": "/p"}, "/p"),
+        ("hosts", {"value": ["x.org"]}, ("x.org",)),
+        ("zone", {"value": "UTC"}, ("UTC",)),
+        ("storage", {"value": "1MiB"}, 1 << 20),
+        ("schedule", {"value": 3}, 3),
+        ("topics", {"value": ["a:*"]}, ("a:*",)),
+        ("peers", {"value": ["*"]}, ("*",)),
+        ("send", {"value": ["ann"]}, ("ann",)),
+        ("sessions", {"value": "own"}, "own"),
+        ("skills", {"value": ["*"]}, ("*",)),
+        ("calls", {"value": ["os"]}, ("os",)),
     ],
 )
-def test_approvals_are_refused_as_not_built(key, value):
-    assert refusal_of(**{key: value}) == (
-        f"`ask` is not built yet: this daemon asks nobody for approval - at `harnesses[0].{key}.ask`"
-    )
+def test_an_argument_may_say_that_it_has_to_be_approved(key, table, value):
+    asked, unasked = one(**{key: {**table, "ask": True}}), one(**{key: {**table, "ask": False}})
+    assert (getattr(asked, key), asked.ask) == (value, (key,))
+    assert (getattr(unasked, key), unasked.ask) == (value, ())
+    assert one(**{key: table}) == unasked
+    config = {"harnesses": [{"name": "os", key: {**table, "ask": True}}]}
+    jsonschema.validate({"name": "helper", **config}, json.loads(schema()))
+
+
+def test_every_argument_may_have_to_be_approved():
+    assert set(ARGUMENTS) == set(REGISTERS)
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason", "place"),
+    [
+        ({"root": {"ask": True}}, "expected either `path` or `session`", "root"),
+        ({"files": {"ask": True}}, "missing", "files.path"),
+        ({"files": {"path": "p", "ask": True}}, "expected an absolute path, got `p`", "files.path"),
+        ({"hosts": {"values": [], "ask": True}}, "unknown key; did you mean `value`?", "hosts.values"),
+        ({"zone": {"value": "UTC", "ask": 1}}, "expected true or false, got a number", "zone.ask"),
+        ({"ask": True}, 'an argument has it, in a table: `root = {path = "/p", ask = true}`', "ask"),
+    ],
+)
+def test_a_wrong_table_of_an_argument_is_refused_with_its_place(keys, reason, place):
+    assert refusal_of(**keys) == f"{reason} - at `harnesses[0].{place}`"
+
+
+def test_only_arguments_have_to_be_approved():
+    assert refusal_of(deadline={"value": 1, "ask": True}).endswith("at `harnesses[0].deadline`")
 
 
 @pytest.mark.parametrize("key", sorted(set(FULL["harnesses"][0]) - {"name", "source", *ENFORCED_FOR_ALL}))

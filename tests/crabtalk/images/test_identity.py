@@ -25,6 +25,7 @@ BINDING = {
     "sessions": ("own", ""),
     "skills": (("*",), ("review",)),
     "memory": (64 << 20, 128 << 20),
+    "ask": (("root",), ()),
 }
 # For each key that is no part: another value.
 OTHER = {
