@@ -17,7 +17,7 @@ from reporting import TABLE_HEAD, Figure, Ratio, Report, machine
 
 BENCH = Path(__file__).resolve().parent
 # In the order of the table of promises.
-NAMES = ("calls", "interp", "hostcall", "load", "threads", "suspended", "wakes", "daemon")
+NAMES = ("calls", "interp", "hostcall", "load", "threads", "suspended", "wakes", "daemon", "search")
 
 
 def run(name: str, *, quick: bool) -> Report:

@@ -1,6 +1,6 @@
 """What a search returns: the message that matched, and what was said around it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,19 +35,18 @@ class Hit:
 
 
 def window_of(
-    records: Sequence[MessageRecord], first: int, last: int, hit: int, terms: Sequence[Term]
+    records: Sequence[MessageRecord],
+    hit: int,
+    terms: Sequence[Term],
+    earlier: Callable[[], list[MessageRecord]],
 ) -> tuple[WindowItem, ...]:
-    """Return the messages from `first` to `last`; those before are only asked for the names of tools."""
-    names: dict[str, str] = {}
-    window = []
-    for record in records:
-        message = message_of(record)
-        if message is None:
-            continue
-        names.update((call.id, call.name) for call in message.tool_calls)
-        if first <= record.index <= last:
-            window.append(_item(record.index, message, names, terms if record.index == hit else ()))
-    return tuple(window)
+    """Return messages as they are shown; `earlier` gives those before, to find the names of tools in."""
+    messages = {one.index: message for one in records if (message := message_of(one)) is not None}
+    names = _tools(messages.values())
+    if any(one.role == "tool" and one.tool_call_id not in names for one in messages.values()):
+        before = filter(None, map(message_of, earlier()))
+        names = _tools(before) | names
+    return tuple(_item(at, one, names, terms if at == hit else ()) for at, one in messages.items())
 
 
 def message_of(record: MessageRecord) -> Message | None:
@@ -56,6 +55,10 @@ def message_of(record: MessageRecord) -> Message | None:
         return Message.from_json(record.body)
     except ValueError:
         return None
+
+
+def _tools(messages: Iterable[Message]) -> dict[str, str]:
+    return {call.id: call.name for one in messages for call in one.tool_calls}
 
 
 def _item(index: int, message: Message, names: Mapping[str, str], terms: Sequence[Term]) -> WindowItem:

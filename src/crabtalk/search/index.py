@@ -7,6 +7,7 @@ store. Any thread may ask; one at a time changes something.
 """
 
 import contextlib
+import logging
 import sqlite3
 import threading
 from collections import deque
@@ -19,6 +20,8 @@ from typing import Any, Final
 from crabtalk.errors import StoreError
 from crabtalk.search.words import Term
 from crabtalk.store.interfaces.sessions import SessionRecord
+
+logger = logging.getLogger(__name__)
 
 APPLICATION_ID: Final = 0x43725365  # "CrSe"
 FORMAT: Final = 1
@@ -223,8 +226,10 @@ class SearchIndex:
             self._readers.append(db)
 
     def _opened(self) -> sqlite3.Connection:
-        with contextlib.suppress(sqlite3.Error, _OtherFormat, OSError):
+        try:
             return _prepared(self.path)
+        except (sqlite3.Error, _OtherFormat, OSError) as error:
+            logger.warning("search index `%s` is made anew: %s", self.path, str(error).lower())
         try:
             _unlink(self.path)
             return _prepared(self.path)

@@ -244,9 +244,13 @@ class SearchService:
         if record is None:  # it went meanwhile
             return None
         first, last = max(0, found.index - before), found.index + after
-        start = max(0, first - LOOK_BACK)
-        records = self._sessions.messages(found.handle, start - 1, last - start + 1)
-        window = window_of(records, first, last, found.index, terms)
+
+        def earlier() -> list[MessageRecord]:
+            start = max(0, first - LOOK_BACK)
+            return self._sessions.messages(found.handle, start - 1, first - start)
+
+        records = self._sessions.messages(found.handle, first - 1, last - first + 1)
+        window = window_of(records, found.index, terms, earlier)
         return Hit(record, found.index, round(found.score, 4), window)
 
 

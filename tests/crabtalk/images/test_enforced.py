@@ -13,6 +13,7 @@ from pytest_trio import trio_fixture
 
 from berm.fnv import ALIASES, CAPABILITIES
 from berm.wire import unpack_fields
+from crabtalk.builtins import Builtins
 from crabtalk.capabilities.schedule import schedule
 from crabtalk.capabilities.send import send
 from crabtalk.capabilities.sessions import sessions
@@ -23,6 +24,8 @@ from crabtalk.declarations import HARNESS_KEYS
 from crabtalk.errors import BadRequest, Busy, NotFound
 from crabtalk.events.bus import Bus
 from crabtalk.ids import new_id
+from crabtalk.memory.harness import MemoryHarness
+from crabtalk.memory.service import MemoryService
 from crabtalk.scheduling.wakes import WakeService
 from crabtalk.search.service import SearchService
 from crabtalk.skills import SkillService
@@ -370,7 +373,18 @@ async def test_skills(bound, tmp_path):
     assert no(await bound.ask(agent, "crabtalk.skills.get", "cook"), b"e") == "no skill `cook`"
 
 
-async def test_builtin(world):
+async def test_builtin(world, make_world):
+    clock = SystemClock()
+    memory = Builtins([MemoryHarness(MemoryService(world.store, clock))])
+    with_memory = make_world(world.store, world.home, builtins=memory)
+    await with_memory.put("probe")
+    agent = await with_memory.declare(
+        {"name": "probe", "calls": ["notes"]}, {"name": "notes", "builtin": "memory"}, name="remembers"
+    )
+    note = json.dumps({"name": "harbour", "content": "blue"})
+    for told in (b"remembered `harbour`", b"replaced what was remembered as `harbour`"):
+        assert ok(await with_memory.ask(agent, "berm.call", "notes", "remember", note)) == told
+    with_memory.images.close()
     with pytest.raises(BadRequest, match="no harness `memory` is built in"):
         await world.declare({"name": "memory", "builtin": "memory"})
 

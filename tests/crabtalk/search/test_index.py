@@ -143,10 +143,13 @@ def other_format(path):
         other_format,
     ],
 )
-def test_a_file_that_is_no_index_is_made_one(tmp_path, spoil):
+def test_a_file_that_is_no_index_is_made_one(tmp_path, spoil, caplog):
     path = tmp_path / "search.db"
     spoil(path)
+    empty = path.stat().st_size == 0  # as good as none
     index = SearchIndex(path)
+    said = [f"search index `{path}` is made anew: " in message for message in caplog.messages]
+    assert said == ([] if empty else [True])
     fill(index, "ship")
     assert found(index, "ship") == [("s", 0)]
     index.close()
