@@ -1,11 +1,13 @@
-"""Clients that mean no good, in a process of their own: `hostile.py HOME AGENT SECONDS SEED`.
+"""Clients that mean no good, in processes of their own: `hostile.py HOME AGENT SECONDS SEED`.
 
-Each kind of attack has a thread that goes on until the time is over; at the end it prints, as JSON, how
-often each was made. Whatever the daemon does to them is right, as long as others are served.
+Each kind of attack has a thread that goes on until the time is over; three of them share a process. At the
+end it prints, as JSON, how often each was made. Whatever the daemon does to them is right, as long as others
+are served.
 """
 
 import contextlib
 import json
+import multiprocessing
 import random
 import select
 import socket
@@ -22,6 +24,7 @@ from proving import connect, encoded, tool_request
 
 MIB = 1 << 20
 IDLE = 1000
+PROCESSES = 4
 KINDS = (
     "idle",
     "slow_reader",
@@ -55,15 +58,24 @@ class Attacker:
     def connect(self):
         return connect(self.home)
 
+    def connect_patiently(self):
+        """Wait until there is room in the line of those who connect."""
+        while True:
+            try:
+                return self.connect()
+            except BlockingIOError:
+                time.sleep(0.01)
+
     def tool(self, name, request_id=None, **args):
         return tool_request(self.agent, name, request_id, **args)
 
-    def run(self):
-        threads = [threading.Thread(target=self.repeat, args=(getattr(self, kind),)) for kind in KINDS]
+    def run(self, kinds):
+        threads = [threading.Thread(target=self.repeat, args=(getattr(self, kind),)) for kind in kinds]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        return self.made
 
     def repeat(self, attack):
         chance = random.Random(f"{self.seed}/{attack.__name__}")
@@ -80,7 +92,7 @@ class Attacker:
         """A thousand connections that say nothing; then there is room for the other attacks."""
         with contextlib.ExitStack() as stack:
             for _ in range(IDLE):
-                stack.enter_context(self.connect())
+                stack.enter_context(self.connect_patiently())
             time.sleep(0.5)
         time.sleep(1.5)
 
@@ -202,8 +214,10 @@ class Attacker:
 
 def main(home, agent, seconds, seed):
     attacker = Attacker(home, agent, float(seconds), seed)
-    attacker.run()
-    print(json.dumps(attacker.made))
+    groups = [KINDS[first::PROCESSES] for first in range(PROCESSES)]
+    with multiprocessing.get_context("fork").Pool(PROCESSES) as pool:
+        made = sum(pool.map(attacker.run, groups, chunksize=1), Counter())
+    print(json.dumps(made))
 
 
 if __name__ == "__main__":
