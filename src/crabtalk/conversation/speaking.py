@@ -13,7 +13,7 @@ import trio
 
 from crabtalk.agents import AgentService
 from crabtalk.clock import Clock
-from crabtalk.conversation.asking import ModelSource
+from crabtalk.conversation.asking import ModelSource, TurnFailed
 from crabtalk.conversation.history import interrupted, unanswered, with_short_results
 from crabtalk.conversation.loop import Loop, Setting, Tell, for_summary
 from crabtalk.conversation.messages import Message
@@ -80,18 +80,18 @@ class Speaking:
         turn.scope.deadline = trio.current_time() + chain.wall_left_s
         if turn.summary:
             return await self._sum_up(turn, tell)
-        transcript = await self._transcript(turn)
+        record = self._sessions.find(turn.handle) if turn.handle else None
+        transcript = await self._transcript(turn, record)
         if turn.resumes and (answer := _answer_of(transcript.messages)) is not None:
             return answer
         if self.ready is not None and not turn.guest:
             await self.ready(turn.speaker, READY_S)
-        return await self._loop(turn, transcript, tell).run()
+        return await self._loop(turn, transcript, transcript.record or record, tell).run()
 
     # The transcript
 
-    async def _transcript(self, turn: Turn) -> Transcript:
+    async def _transcript(self, turn: Turn, record: SessionRecord | None) -> Transcript:
         """Open the transcript of a turn, with what the turn begins with."""
-        record = self._sessions.find(turn.handle) if turn.handle else None
         if record is not None:
             self._sessions.of(turn.agent, turn.handle)
         messages = await trio.to_thread.run_sync(self._read, record) if record is not None else []
@@ -100,7 +100,7 @@ class Speaking:
             return Transcript([*messages, said], self._clock)
         missing = [interrupted(call) for call in unanswered(messages)]
         with self._opened(turn, record) as opened:
-            transcript = Transcript(messages, self._clock, opened, self._store, self._tell_change)
+            transcript = Transcript(messages, self._clock, opened, self._store, self._tell_change, turn.title)
             if added := missing if turn.resumes and messages else [*missing, said]:
                 await transcript.add(*added)
         return transcript
@@ -130,8 +130,8 @@ class Speaking:
 
     # The loop
 
-    def _loop(self, turn: Turn, transcript: Transcript, tell: Tell) -> Loop:
-        record = transcript.record
+    def _loop(self, turn: Turn, transcript: Transcript, record: SessionRecord | None, tell: Tell) -> Loop:
+        """Return the loop of a turn; `record` is its session's, whose root holds also if nothing is kept."""
         work = Work(
             trigger=Trigger.TOOL,
             agent=turn.speaker,
@@ -143,6 +143,7 @@ class Speaking:
             session_root=record.root if record is not None else None,
             client=turn.client,
             interactive=attended(turn.client),
+            caller=turn.caller,
         )
 
         def offered() -> dict[str, Tool]:
@@ -173,7 +174,9 @@ class Speaking:
         messages = await trio.to_thread.run_sync(self._read, record)
         most = self._agents.config(turn.agent).compact_tool_max_len
         aside = Transcript([*with_short_results(messages, most), Message("user", turn.content)], self._clock)
-        summary = await self._loop(turn, aside, tell).run()
+        summary = await self._loop(turn, aside, record, tell).run()
+        if not summary.strip():
+            raise TurnFailed("the model gave no summary")
         missing = [interrupted(call) for call in unanswered(messages)]
         begun = replace(record, context_from=record.message_count + len(missing))
         transcript = Transcript([], self._clock, begun, self._store, self._tell_change)

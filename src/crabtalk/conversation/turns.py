@@ -12,6 +12,7 @@ from crabtalk.conversation.steps import Step
 from crabtalk.errors import RequestError
 from crabtalk.store.engine import Write
 from crabtalk.store.interfaces.agents import AgentRecord
+from crabtalk.tools import Gate
 
 Listener = Callable[[Step], Awaitable[None]]
 Outcome = Literal["done", "failed", "cancelled", "halted"]
@@ -57,12 +58,14 @@ class Turn:
     client: str
     started_ms: int
     sender: str = ""
+    title: str = ""  # of a new session; "": what is said first
     tool_choice: str = ""
     ephemeral: bool = False
     trigger: str = "client"
     resumes: bool = False  # a session that is there already is gone on with, and not spoken to again
     chain: Chain | None = None  # set before it is started
     depth: int = 0  # on its chain
+    caller: Gate | None = None  # of an invocation that waits for it
     model: str = ""  # in full
     usage: Usage | None = None  # of all requests so far
     closing: Closing | None = None

@@ -32,6 +32,9 @@ _MESSAGE_CHARACTERS: Final = 4096
 class Service(Protocol):
     """What runs turns."""
 
+    def check_room(self) -> None:
+        """Return if another turn could be accepted now; see `Conversations.check_room`."""
+
     def accept(self, turn: Turn) -> None:
         """Start a turn; see `Conversations.accept`."""
 
@@ -77,6 +80,7 @@ class Unattended:
         Raises:
             RequestError: if it was not run; `finish` was not called then.
         """
+        self._service.check_room()  # before it counts on its chain: it may be asked for again
         turn_id = new_id()
         try:
             chain, depth = self._chains.join_chain(work, turn_id)
@@ -90,6 +94,7 @@ class Unattended:
         )
         turn.client = f"{work.trigger.value}:{work.subject}"
         turn.sender = occurrence.sender
+        turn.title = occurrence.title
         turn.resumes = True
         outcome: Outcome | None = None
 
@@ -117,6 +122,7 @@ class Unattended:
         """
         if len(content.encode()) > MAX_CONTENT_BYTES:
             raise TooLarge(f"content: at most {MAX_CONTENT_BYTES} bytes are taken")
+        self._service.check_room()
         chain, depth = context.chain, context.depth + 1
         try:
             chain.admit(depth)
@@ -128,6 +134,7 @@ class Unattended:
             number += 1
         turn = self._turn(new_id(), target, handle, content, chain, depth, Trigger.CALL)
         turn.client = context.client
+        turn.caller = context.gate
         turn.sender = f"agent:{context.agent.id}"
         work = Work(trigger=Trigger.CALL, agent=target, harness="", entry=TURN, args=content.encode())
 
@@ -211,6 +218,13 @@ class _Occurrence:
         """Who speaks in it."""
         work = self._work
         return f"wake:{work.key or work.subject}" if work.trigger is Trigger.WAKE else f"event:{work.reason}"
+
+    @property
+    def title(self) -> str:
+        """What its session is called: what it is about, as far as that is text."""
+        if self._work.trigger is Trigger.WAKE:
+            return _payload(self._given["payload_base64"]).get("payload") or self.sender
+        return f"{self._given['source']} {self._given['payload']}"
 
     def content(self) -> str:
         """Return what the agent reads."""
