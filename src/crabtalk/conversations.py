@@ -39,6 +39,7 @@ from crabtalk.sessions import SessionService
 from crabtalk.store.engine import Engine
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.sessions import SessionRecord
+from crabtalk.work import TAKEN_BACK
 
 logger = logging.getLogger(__name__)
 
@@ -123,15 +124,25 @@ class Conversations:
         Raises:
             BadRequest, NotFound, Busy, ShuttingDown: as `start`.
         """
+        nursery = self._nursery
+        self.check_room()
+        if not turn.ephemeral and len(self.turns(turn.handle)) >= MAX_WAITING:
+            raise Busy(f"{MAX_WAITING} turns of this session have not ended, which is the most")
+        turn.model = self._models.resolve(self._agents.config(turn.speaker).model)
+        assert nursery is not None  # noqa: S101 - there is room
+        self._turns[turn.id] = turn
+        nursery.start_soon(self._drive, turn, name=f"turn {turn.id}")
+
+    def check_room(self) -> None:
+        """Return if another turn could be accepted now.
+
+        Raises:
+            Busy: if there are too many; ShuttingDown: if the daemon is stopping.
+        """
         if self._stopping or self._nursery is None:
             raise ShuttingDown(STOPPING)
         if len(self._turns) >= MAX_TURNS:
             raise Busy(f"{MAX_TURNS} turns have not ended, which is the most")
-        if not turn.ephemeral and len(self.turns(turn.handle)) >= MAX_WAITING:
-            raise Busy(f"{MAX_WAITING} turns of this session have not ended, which is the most")
-        turn.model = self._models.resolve(self._agents.config(turn.speaker).model)
-        self._turns[turn.id] = turn
-        self._nursery.start_soon(self._drive, turn, name=f"turn {turn.id}")
 
     async def ending_of(self, turn: Turn, *, because: str) -> Ending:
         """Wait for the end of a turn that belongs to whoever waits.
@@ -322,7 +333,9 @@ class Conversations:
             return Ending(turn.speaker.id, "", turn.model, turn.usage, turn.unread, "cancelled")
         why = turn.stopped_because
         if why or turn.chain is None or turn.chain.wall_left_s > 0:
-            error: RequestError = ShuttingDown(why) if why == STOPPING else Cancelled(why or STOPPING)
+            # Without a reason everything is being taken down, and whoever waits is cancelled as well.
+            why = why or (TAKEN_BACK if turn.closing is not None else STOPPING)
+            error: RequestError = ShuttingDown(why) if why == STOPPING else Cancelled(why)
             return Ending(turn.speaker.id, "", turn.model, turn.usage, error, "cancelled")
         halted = DeadlinePassed(f"chain {turn.chain.id}: the chain's deadline has passed")
         return Ending(turn.speaker.id, "", turn.model, turn.usage, halted, "halted")
@@ -368,8 +381,9 @@ class Conversations:
         """Tell whoever listens; a listener that fails has stopped its turn, and hears nothing more."""
         if isinstance(step, ContextUsed):
             turn.usage = step.usage if turn.usage is None else turn.usage + step.usage
-        for watcher in self._watchers:
-            watcher.offer(turn, step)
+        if not turn.summary:
+            for watcher in self._watchers:
+                watcher.offer(turn, step)
         if turn.listener is None:
             return
         try:

@@ -26,6 +26,7 @@ def measure(runtime: "Runtime") -> None:
     metrics.gauges(lambda: _bus(runtime), "events")
     metrics.counters(lambda: _bus_counts(runtime), "events")
     metrics.gauges(lambda: {"agents": len(runtime.agents.all())}, "declared agents")
+    metrics.gauges(lambda: {"turns": len(runtime.conversations.turns())}, "turns that have not ended")
 
 
 def _executor(runtime: "Runtime") -> Mapping[str, float]:

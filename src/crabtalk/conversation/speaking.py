@@ -28,7 +28,6 @@ from crabtalk.toolbox import ToolBox
 from crabtalk.tools import Tool, Trigger, attended
 from crabtalk.work import Work
 
-
 Ready = Callable[[AgentRecord, float], Awaitable[None]]
 READY_S: Final = 10.0
 

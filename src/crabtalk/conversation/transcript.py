@@ -36,6 +36,7 @@ class Transcript:
     record: SessionRecord | None = None  # None: nothing is kept
     store: Engine | None = None
     appended: Appended = lambda _record: None
+    title: str = ""  # of a session that has none yet; "": what is said first
 
     async def add(self, *messages: Message, more: Sequence[Write] = ()) -> None:
         """Add messages, in one batch with `more`.
@@ -51,7 +52,9 @@ class Transcript:
         if self.record is None or self.store is None:
             return
         # Before anything is waited for: whoever adds next, in another task, goes on from here.
-        record = self.record if self.record.title else replace(self.record, title=_title(dated))
+        record = self.record
+        if not record.title:
+            record = replace(record, title=title_of(self.title) if self.title else _title(dated))
         self.record, writes = Sessions(self.store).append(record, [one.to_json() for one in dated], at_ms)
         with trio.CancelScope(shield=True):
             await self.store.commit([*writes, *more])

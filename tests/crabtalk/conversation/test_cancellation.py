@@ -4,7 +4,9 @@ import pytest
 import trio
 
 from conversing import Hands, calls, conversing, events_of, history, kinds, says, sendable, sent
+from crabtalk.connection import ConnectionLimits
 from crabtalk.conversation.model import Finished, TextDelta, ThinkingDelta
+from crabtalk.server import ServerLimits
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 from daemon_client import Refused
 
@@ -160,13 +162,17 @@ async def test_a_client_that_does_not_read_loses_its_turn_and_nobody_else_does()
     flood = [*(TextDelta("x" * 60_000) for _ in range(200)), Finished("stop")]
     async with conversing(flood, says("fine")) as daemon:
         ann = await daemon.client.declare("ann")
+        daemon.server._limits = ServerLimits(connection=ConnectionLimits(write_deadline_s=0.2))
         stream = await daemon.listener.connect()
         other = type(daemon.client)(stream)
         await other.send(stream=pb.StreamMsg(agent=ann, content="hello", session_handle="s"))
-        await trio.testing.wait_all_tasks_blocked(0.05)
+        await daemon.model.until_asked(1)
         assert (await sent(daemon.client, ann, "hello", "other")).content == "fine"
         (turn,) = daemon.runtime.conversations.turns("s")
-        turn.cancel("enough")
-        stream.close()
         with trio.fail_after(5):
-            await turn.result()
+            ending = await turn.result()
+        assert ending.error.message == "the client did not read for 0.2 s"
+        stream.close()
+        kept = (await history(daemon.client))[-1]
+        assert kept[0] == "assistant"
+        assert 1 << 20 < len(kept[1]) < 12 << 20
