@@ -18,6 +18,7 @@ Value = str | list[str] | dict[str, str]
 _FENCE: Final = re.compile(r"---[ \t]*\Z")
 _KEY: Final = re.compile(r"(?P<key>[A-Za-z0-9_][A-Za-z0-9_.-]*)[ \t]*:(?:[ \t]+(?P<rest>.*))?\Z")
 _BLOCK: Final = re.compile(r"(?P<style>[|>])(?P<chomp>[+-]?)\Z")
+_COMMENT: Final = re.compile(r"(?:^|(?<=[ \t]))#")
 _ESCAPES: Final = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/", "r": "\r", "0": "\0"}
 
 
@@ -182,4 +183,4 @@ def _depth(line: str) -> int:
 
 
 def _without_comment(text: str) -> str:
-    return re.sub(r"(?:^|[ \t]+)#.*\Z", "", text).strip()
+    return _COMMENT.split(text, maxsplit=1)[0].strip()

@@ -34,10 +34,6 @@ class Term:
     words: tuple[str, ...]  # folded
     prefix: bool = False  # whether the last one may go on
 
-    def matches(self, folded: str) -> bool:
-        """Report whether a folded word is one of this term's."""
-        return folded in self.words or (self.prefix and folded.startswith(self.words[-1]))
-
 
 def words(text: str) -> list[str]:
     """Return the folded words of a text, in order."""
@@ -48,6 +44,10 @@ def words(text: str) -> list[str]:
 
 def spans(text: str) -> Iterator[tuple[int, int, str]]:
     """Walk the words of a text: where each starts and ends, and its folded form."""
+    if text.isascii():
+        for match in _ASCII_WORD.finditer(text.lower()):
+            yield match.start(), match.end(), match[0][:MAX_WORD]
+        return
     for match in _WORD.finditer(text):
         for folded in _folded(match[0]):
             yield match.start(), match.end(), folded

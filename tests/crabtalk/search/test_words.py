@@ -27,9 +27,10 @@ def test_words_are_folded_and_in_order(text, found):
     assert words(text) == found
 
 
-def test_the_way_for_ascii_is_the_same_as_the_other():
+def test_ascii_alone_is_read_as_it_is_beside_other_letters():
     text = "Some_Words 12ab, and (more)..."
-    assert words(text) == [word for _, _, word in spans(text)]
+    assert [*words(text), "u"] == words(text + " ü")
+    assert list(spans(text)) == list(spans(text + " ü"))[:-1]
 
 
 def test_spans_say_where_words_are():
