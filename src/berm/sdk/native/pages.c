@@ -15,8 +15,12 @@ typedef struct page {
 
 static page pages[PAGES_MOST];
 static size_t page_count;
-static const page *flights[FLIGHTS_MOST]; /* by id; NULL: collected */
+static struct {
+    int64_t id;
+    const page *page;
+} flights[FLIGHTS_MOST]; /* started and not collected, in that order */
 static size_t flight_count;
+static int64_t flights_made;
 static char *requested; /* all lines */
 static size_t requested_len;
 
@@ -69,29 +73,34 @@ static void http_start(berm_request *request, berm_answer *answer)
     const page *p = asked_for(request, answer);
     if (!p)
         return;
-    if (flight_count == FLIGHTS_MOST)
-        berm_test_failed(NULL, 0, "more than %d requests in a test", FLIGHTS_MOST);
-    flights[flight_count++] = p;
-    berm_answer_printf(answer, "%zu", flight_count);
+    if (flight_count == FLIGHTS_MOST) {
+        berm_answer_error(answer, "%d requests are in flight: collect one first", FLIGHTS_MOST);
+        return;
+    }
+    flights[flight_count].id = ++flights_made;
+    flights[flight_count++].page = p;
+    berm_answer_printf(answer, "%lld", (long long)flights_made);
 }
 
 /* The first that was started is the first that is done. */
 static void http_collect(berm_request *request, berm_answer *answer)
 {
     int64_t id;
+    size_t i = 0;
     berm_str text = berm_request_field(request);
-    if (text.len == 0)
-        for (id = 1; id <= (int64_t)flight_count && !flights[id - 1];)
-            id++;
-    else if (!berm_parse_int(text, &id))
-        id = 0;
-    if (id < 1 || id > (int64_t)flight_count || !flights[id - 1]) {
+    if (text.len && !berm_parse_int(text, &id))
+        berm_test_failed(NULL, 0, "expected the id of a request, got `%.*s`", BERM_ARG(text));
+    while (text.len && i < flight_count && flights[i].id != id)
+        i++;
+    if (i == flight_count) {
         berm_answer_error(answer, text.len ? "no such request" : "no request is in flight");
         return;
     }
-    native_answer_integer(answer, id);
-    answer_page(answer, flights[id - 1]);
-    flights[id - 1] = NULL;
+    native_answer_integer(answer, flights[i].id);
+    answer_page(answer, flights[i].page);
+    flight_count--;
+    for (; i < flight_count; i++)
+        flights[i] = flights[i + 1];
 }
 
 static void add_page(page one)
