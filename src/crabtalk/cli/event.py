@@ -1,4 +1,4 @@
-"""`crabtalk event`: publish, watch, and deliver to a harness's `on_notify`."""
+"""`crabtalk event`: publish, watch, and deliver to a harness's `on_notify` or as turns of an agent."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ from crabtalk.cli.answers import add_json_lines, facts
 from crabtalk.cli.complaining import tried
 from crabtalk.cli.connecting import connected
 from crabtalk.cli.instants import show_instant
-from crabtalk.cli.naming import Names, agent_id
+from crabtalk.cli.naming import Names, agent_id, harness_or_itself
 
 if TYPE_CHECKING:
     from crabtalk.wire.pb import crabtalk_pb2 as pb
@@ -42,7 +42,12 @@ def _add_subscribe(parser: Parser) -> None:
     parser.add_argument("source", metavar="SOURCE", help=_PATTERN)
     parser.add_argument("agent", metavar="AGENT", help="the agent's name or id")
     parser.add_argument(
-        "harness", metavar="HARNESS", help="as the agent declares it; it must have an on_notify"
+        "harness",
+        metavar="HARNESS | .",
+        type=harness_or_itself,
+        nargs="?",
+        default="",
+        help="as the agent declares it, with an on_notify (default: . for turns of the agent itself)",
     )
     parser.add_argument("--once", action="store_true", help="for the first event only")
     add_json(parser)
@@ -81,8 +86,9 @@ def _print_event(event: "pb.BusEvent", *, as_json: bool) -> None:
 
 def _subscribe(args: argparse.Namespace) -> int:
     with connected(args) as client:
-        target = f"{agent_id(client, args.agent)}/{args.harness}"
-        info = client.subscribe_event(source=args.source, target_harness=target, once=args.once)
+        agent = agent_id(client, args.agent)
+        target = {"target_harness": f"{agent}/{args.harness}"} if args.harness else {"target_agent": agent}
+        info = client.subscribe_event(source=args.source, once=args.once, **target)
     if args.json:
         print_json(facts(info))
     else:
@@ -119,7 +125,7 @@ def _ls(args: argparse.Namespace) -> int:
 ACTIONS = {
     "publish": Action("publish an event", _add_publish, _publish),
     "tail": Action("show events as they are published, until Ctrl-C", _add_tail, _tail),
-    "subscribe": Action("deliver events to a harness", _add_subscribe, _subscribe),
+    "subscribe": Action("deliver events to a harness, or to an agent", _add_subscribe, _subscribe),
     "unsubscribe": Action("end subscriptions", _add_unsubscribe, _unsubscribe),
     "ls": Action("list subscriptions", add_json, _ls),
 }

@@ -34,6 +34,11 @@ def agent_id(client: "SyncClient", text: str) -> str:
     return text if _ID.fullmatch(text) else agent_named(client, text).id
 
 
+def harness_or_itself(text: str) -> str:
+    """Return a harness's name, or "", which is the agent itself, for `.`."""
+    return "" if text == "." else text
+
+
 class Names(dict[str, str]):
     """Names of agents by id; an id without a name, because the agent is gone, stands for itself."""
 

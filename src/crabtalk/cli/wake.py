@@ -1,4 +1,7 @@
-"""`crabtalk wake`: run a harness's `on_wake` at an instant. Calendars end here: the daemon knows instants."""
+"""`crabtalk wake`: run a harness's `on_wake`, or a turn of an agent, at an instant.
+
+Calendars end here: the daemon knows instants.
+"""
 
 import argparse
 import time
@@ -13,7 +16,7 @@ from crabtalk.cli.actions import Action
 from crabtalk.cli.answers import facts
 from crabtalk.cli.connecting import connected
 from crabtalk.cli.instants import duration_ms, instant_ms, show_instant
-from crabtalk.cli.naming import Names, agent_id
+from crabtalk.cli.naming import Names, agent_id, harness_or_itself
 
 if TYPE_CHECKING:
     from crabtalk.wire.pb import crabtalk_pb2 as pb
@@ -22,14 +25,17 @@ if TYPE_CHECKING:
 def _add_target(parser: Parser) -> None:
     parser.add_argument("agent", metavar="AGENT", help="the agent's name or id")
     parser.add_argument(
-        "harness", metavar="HARNESS", help="as the agent declares it; it must have an on_wake"
+        "harness",
+        metavar="HARNESS | .",
+        type=harness_or_itself,
+        help="as the agent declares it, with an on_wake; or . for a turn of the agent itself",
     )
     parser.add_argument(
         "payload",
         metavar="PAYLOAD | @FILE | -",
         nargs="?",
         default="",
-        help="what on_wake is given, a file that holds it, or - for stdin (default: nothing)",
+        help="what it is given, a file that holds it, or - for stdin (default: nothing)",
     )
     parser.add_argument("--key", metavar="KEY", help="replaces the pending wake of the same key")
     add_json(parser)
@@ -114,8 +120,8 @@ def _now_ms() -> int:
 
 
 ACTIONS = {
-    "at": Action("wake a harness at an instant", _add_at, _at),
-    "in": Action("wake a harness after some time", _add_in, _in),
+    "at": Action("wake a harness, or an agent, at an instant", _add_at, _at),
+    "in": Action("wake a harness, or an agent, after some time", _add_in, _in),
     "ls": Action("list wakes that are to come", _add_ls, _ls),
     "rm": Action("cancel wakes", _add_rm, _rm),
 }
