@@ -45,6 +45,11 @@ ALLOWED = {
     "crabtalk.home": {"crabtalk.errors"},
     "crabtalk.log_text": {"crabtalk.config_values"},
     "crabtalk.units": set(),
+    "crabtalk.conversation": {"crabtalk", "trio"},
+    # Values and what is made of them: no store, no clock, no task.
+    "crabtalk.conversation.answer": {"crabtalk.conversation"},
+    "crabtalk.conversation.history": {"crabtalk.conversation.messages"},
+    "crabtalk.conversation.steps": {"crabtalk.conversation.messages"},
     "crabtalk.conversation.messages": set(),
     "crabtalk.conversation.model": {"crabtalk.conversation.messages", "crabtalk.errors", "crabtalk.tools"},
     # Dialects are bytes in, values out; only the transport has a client and a clock.

@@ -100,7 +100,7 @@ def _ls(args: argparse.Namespace) -> int:
 def print_wakes(wakes: "Iterable[pb.WakeInfo]", names: Names) -> None:
     """Print wakes in the order of their instants."""
     rows = [
-        (wake.id, show_instant(wake.at_ms), names[wake.agent], wake.harness, wake.key, wake.state)
+        (wake.id, show_instant(wake.at_ms), names[wake.agent], wake.harness or ".", wake.key, wake.state)
         for wake in sorted(wakes, key=lambda wake: wake.at_ms)
     ]
     print_table(["id", "at", "agent", "harness", "key", "state"], rows)

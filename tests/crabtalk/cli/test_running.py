@@ -80,6 +80,15 @@ def test_a_wake_is_listed_until_it_is_removed(run, agent):
     assert run("wake", "ls", agent) == (DONE, b"", "")
 
 
+def test_a_wake_may_be_a_turn_of_the_agent_itself(run, ask, agent, rows):
+    made = ask("wake", "in", "1d", agent, ".", "look around")
+    assert f"{agent}\t.\t\tpending".encode() in run("wake", "ls", agent)[1]
+    run("wake", "rm", made["id"])
+    ask("wake", "in", "1s", agent, ".", "look around")
+    (row,) = until(lambda: [row for row in rows() if row["tool"] == "turn"])
+    assert (row["trigger"], row["harness"], row["outcome"]) == ("wake", "", "done")
+
+
 def test_the_same_key_replaces(ask, agent):
     for year in (2098, 2099):
         ask("wake", "at", f"{year}-01-01T00:00Z", agent, "alarm", "--key", "k")
@@ -119,6 +128,15 @@ def test_a_subscription_delivers_to_the_harness(run, ask, agent, rows):
     assert (row["tool"], row["outcome"]) == ("on_notify", "done")
     assert run("event", "unsubscribe", str(made["id"])) == (DONE, b"", "")
     assert run("event", "unsubscribe", str(made["id"]))[0] == HOST_ERROR
+
+
+def test_a_subscription_may_be_the_agent_s_own(run, ask, agent, rows):
+    made = ask("event", "subscribe", "alarm:for-agents", agent)
+    assert f"{made['id']}\talarm:for-agents\t{agent}\t\n".encode() in run("event", "ls")[1]
+    run("event", "publish", "alarm:for-agents", "hello")
+    (row,) = until(lambda: [row for row in rows() if row["tool"] == "turn"])
+    assert (row["trigger"], row["outcome"]) == ("event", "done")
+    assert run("event", "unsubscribe", str(made["id"])) == (DONE, b"", "")
 
 
 def test_once_is_shown_and_kept(run, agent, rows):
