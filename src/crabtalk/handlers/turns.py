@@ -216,7 +216,7 @@ def _agent_event(turn: Turn, step: Step, now_ms: int) -> pb.AgentEventMsg | None
 
 
 def _call(call: ToolCall) -> pb.ToolCallInfo:
-    return pb.ToolCallInfo(name=call.name, arguments=_text(call.arguments))
+    return pb.ToolCallInfo(name=call.name, arguments=_text(call.arguments), id=_text(call.id))
 
 
 def _usage(usage: Usage | None) -> pb.TokenUsage | None:

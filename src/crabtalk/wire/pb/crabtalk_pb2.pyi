@@ -755,12 +755,14 @@ class StreamThinking(_message.Message):
     def __init__(self, content: _Optional[str] = ...) -> None: ...
 
 class ToolCallInfo(_message.Message):
-    __slots__ = ("name", "arguments")
+    __slots__ = ("name", "arguments", "id")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
     name: str
     arguments: str
-    def __init__(self, name: _Optional[str] = ..., arguments: _Optional[str] = ...) -> None: ...
+    id: str
+    def __init__(self, name: _Optional[str] = ..., arguments: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
 
 class ToolStartEvent(_message.Message):
     __slots__ = ("calls",)
