@@ -229,6 +229,8 @@ class SearchIndex:
         try:
             return _prepared(self.path)
         except (sqlite3.Error, _OtherFormat, OSError) as error:
+            if not _is_broken(error):
+                raise self._explained(error) from error
             logger.warning("search index `%s` is made anew: %s", self.path, str(error).lower())
         try:
             _unlink(self.path)
@@ -237,7 +239,18 @@ class SearchIndex:
             raise self._explained(error) from error
 
     def _explained(self, error: Exception) -> StoreError:
-        return StoreError(f"search index `{self.path}`: {str(error).lower()}")
+        sentence = f"search index `{self.path}`: {str(error).lower()}"
+        return BrokenIndex(sentence) if _is_broken(error) else StoreError(sentence)
+
+
+class BrokenIndex(StoreError):  # noqa: N818 - what it is
+    """What is in the file makes no sense: only a new one helps."""
+
+
+def _is_broken(error: Exception) -> bool:
+    # The others are about the disk or the system, and may go by themselves.
+    passing = isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error)
+    return isinstance(error, sqlite3.Error | _OtherFormat) and not passing
 
 
 class _OtherFormat(Exception):  # noqa: N818 - what was found

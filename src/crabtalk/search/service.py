@@ -18,7 +18,7 @@ import trio
 from crabtalk.errors import BadRequest, Busy, Internal, StoreError
 from crabtalk.search.excerpts import MAX_SEARCHED
 from crabtalk.search.hits import LOOK_BACK, Hit, message_of, window_of
-from crabtalk.search.index import MAX_MESSAGES, Entry, Found, Known, SearchIndex
+from crabtalk.search.index import MAX_MESSAGES, BrokenIndex, Entry, Found, Known, SearchIndex
 from crabtalk.search.words import Term, parse_query, words
 from crabtalk.store.engine import Engine
 from crabtalk.store.interfaces.sessions import MessageRecord, SessionRecord, Sessions
@@ -34,6 +34,7 @@ BROKEN: Final = "the search index does not work"
 
 _AT_ONCE: Final = 32  # sessions that are brought up to date in one go of the thread
 _PAGE: Final = 500  # messages of one transaction
+_PAUSE_S: Final = 0.5  # after a failure; what failed is likely to fail again
 _PATIENCE_S: Final = 10.0  # how long a search waits for the index
 
 
@@ -85,6 +86,8 @@ class SearchService:
                 await self._wake.wait()
                 self._wake = trio.Event()
                 await self._catch_up()
+                if self._failure:
+                    await trio.sleep(_PAUSE_S)
         finally:
             self._stopping = True
             if self._index is not None:
@@ -154,34 +157,31 @@ class SearchService:
         return self._index
 
     async def _catch_up(self) -> None:
-        """Do everything that is to be done; on a failure once more, with a new index."""
+        """Do everything that is to be done, with a new index if the old one is broken."""
         wanted = self._wanted
-        for attempt in range(2):
+        try:
             try:
-                await self._work_off(anew=attempt > 0)
-                self._failure = ""
-                break
-            except StoreError as error:
-                self._failure = str(error)
-                self._to_compare = True
-                logger.warning("search index does not work: %s", error)
+                await self._work_off()
+            except BrokenIndex as error:
+                logger.warning("%s; it is made anew", error)
+                await self._work_off(anew=True)
+            self._failure = ""
+        except StoreError as error:
+            self._failure = str(error)
+            self._to_compare = True
+            logger.warning("sessions cannot be searched: %s", error)
         self._done = wanted
         self._advanced.set()
         self._advanced = trio.Event()
 
-    async def _work_off(self, *, anew: bool) -> None:
+    async def _work_off(self, *, anew: bool = False) -> None:
         index = self._index
         if index is None:
             index = self._index = await trio.to_thread.run_sync(SearchIndex, self._path)
         if anew:
             await trio.to_thread.run_sync(index.clear)
-        if self._to_compare:
-            self._to_compare = False
-            for handle in await trio.to_thread.run_sync(self._differing, index):
-                self._touched.setdefault(handle, False)
-        while self._forgotten:
-            for handle in await trio.to_thread.run_sync(index.of_agent, self._forgotten.pop()):
-                self._touched.setdefault(handle, False)
+            self._to_compare = True
+        await self._gather(index)
         while self._touched:
             batch = list(islice(self._touched.items(), _AT_ONCE))
             for handle, _ in batch:
@@ -189,8 +189,21 @@ class SearchService:
             try:
                 await trio.to_thread.run_sync(self._bring_all, index, batch)
             except StoreError:
-                self._to_compare = True
+                for handle, was_rewritten in batch:
+                    self._touched[handle] = was_rewritten or self._touched.get(handle, False)
                 raise
+
+    async def _gather(self, index: SearchIndex) -> None:
+        """Find the sessions that nobody named, and that differ all the same."""
+        found: list[str] = []
+        if self._to_compare:
+            found += await trio.to_thread.run_sync(self._differing, index)
+            self._to_compare = False
+        while self._forgotten:
+            agent_id = self._forgotten.pop()
+            found += await trio.to_thread.run_sync(index.of_agent, agent_id)
+        for handle in found:
+            self._touched.setdefault(handle, False)
 
     # In the thread
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crabtalk.errors import BadRequest, StoreError
-from crabtalk.search.index import RANKED, Entry, SearchIndex
+from crabtalk.search.index import RANKED, BrokenIndex, Entry, SearchIndex
 from crabtalk.search.words import parse_query, words
 from crabtalk.store.interfaces.sessions import SessionRecord
 
@@ -95,7 +95,7 @@ def test_a_session_grows(index):
 
 def test_a_batch_goes_in_whole_or_not_at_all(index):
     fill(index, "one")
-    with pytest.raises(StoreError):
+    with pytest.raises(BrokenIndex):
         index.add(session(), [said(1, "two"), said(0, "again")], 3, b"y")
     assert index.known("s").count == 1
     assert found(index, "two") == []

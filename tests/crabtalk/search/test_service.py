@@ -8,7 +8,7 @@ import trio.lowlevel
 from pytest_trio import trio_fixture
 
 from crabtalk.conversation.messages import Message, ToolCall
-from crabtalk.errors import BadRequest, Busy, Internal
+from crabtalk.errors import BadRequest, Busy, Internal, StoreError
 from crabtalk.search import service as module
 from crabtalk.search.excerpts import MAX_SEARCHED
 from crabtalk.search.service import SearchService
@@ -226,6 +226,24 @@ async def test_an_index_that_cannot_be_made_is_said_and_tried_again(cold):
             await cold.found("ship")
         cold.path.rmdir()
         assert await cold.found("ship") == [("s", 0)]
+
+
+async def test_a_full_disk_costs_nothing_that_was_there(world, monkeypatch):
+    world.say("s", "ship")
+    assert await world.found("ship") == [("s", 0)]
+    index = world.search._index
+
+    def full(*_):
+        raise StoreError("database or disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index, "add", full)
+        patched.setattr(index, "clear", lambda: pytest.fail("the index is not broken"))
+        world.say("s", "boat")
+        with pytest.raises(Internal, match="database or disk is full"):
+            await world.found("ship")
+    assert await world.found("boat") == [("s", 1)]
+    assert await world.found("ship") == [("s", 0)]
 
 
 async def test_a_search_does_not_wait_for_ever(cold, monkeypatch):
