@@ -9,6 +9,7 @@ from crabtalk.store.engine import put
 from crabtalk.store.interfaces.agents import AgentRecord, Agents
 from crabtalk.store.interfaces.config import Values
 from crabtalk.store.interfaces.harnesses import Harnesses, HarnessRecord
+from crabtalk.store.interfaces.memories import Memories, MemoryRecord
 from crabtalk.store.interfaces.sessions import SessionRecord, Sessions
 from crabtalk.store.interfaces.skills import SkillRecord, Skills
 from crabtalk.store.interfaces.subscriptions import DeliveryRecord, SubscriptionRecord, Subscriptions
@@ -41,6 +42,24 @@ def test_a_damaged_agent_says_which(engine):
         Agents(engine).get("01X")
     with pytest.raises(StoreError, match="local/id/01X"):
         Agents(engine).all()
+
+
+def test_memories_are_kept_by_agent_and_kind(engine):
+    memories = Memories(engine)
+    note = MemoryRecord("a/b", "A", "note", "a/b", ("ü",), "text", 1, 2)
+    archives = [MemoryRecord(f"01{n}", "A", "archive", "title", (), "long", n, n) for n in range(3)]
+    other = replace(note, agent_id="AB")
+    engine.apply([write for one in (note, *archives, other) for write in memories.save(one)])
+    assert memories.of_agent("A") == [note, *archives]
+    assert memories.get("A", "note", "a/b") == note
+    assert memories.get("A", "archive", "a/b") is None
+    engine.apply(memories.oldest_archives("A", 1))
+    assert memories.of_agent("A") == [note, archives[2]]
+    assert memories.oldest_archives("A", 5) == []
+    engine.apply(memories.remove(note))
+    assert memories.all() == [other, archives[2]]
+    engine.apply(memories.forget_agent("A"))
+    assert memories.all() == [other]
 
 
 def test_a_name_means_its_newest_bytes_and_older_ones_stay(engine):
