@@ -74,11 +74,17 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         seen = 0
-        async for chunk in self._inner:
-            seen += len(chunk)
+        try:
+            async for chunk in self._inner:
+                seen += len(chunk)
+                if seen <= MAX_LINE_BYTES:
+                    yield chunk
+                else:
+                    # Read on from what is closed: that ends the generators below in order.
+                    await self._inner.aclose()
+        finally:
             if seen > MAX_LINE_BYTES:
                 raise TooMuch(f"the answer is larger than {MAX_LINE_BYTES} bytes")
-            yield chunk
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -137,6 +137,7 @@ class Peer:
     def reconnect(self) -> None:
         """Connect anew, now."""
         self._settled = trio.Event()
+        self.status, self.error = Status.CONNECTING, ""
         self._wish(anew=True)
 
     def close(self) -> None:
@@ -193,6 +194,7 @@ class Peer:
     async def _one_connection(self) -> _End | None:
         """Connect and stay connected; None: it did not come to that."""
         self._settled = trio.Event() if self._settled.is_set() else self._settled
+        self._wishes.anew = self._wishes.needed = False
         self._become(Status.CONNECTING)
         limit = trio.CancelScope(deadline=trio.current_time() + CONNECT_S)
         end: _End | None = None
@@ -303,8 +305,8 @@ def _reason(error: BaseException) -> str:
     """Say in a sentence what went wrong: of a group, the first that says something."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, OSError) and error.strerror:
-        return f"it cannot be started: {error.strerror.lower()}"
+    if isinstance(error, OSError):
+        return f"it cannot be started: {error.strerror.lower() if error.strerror else error}"
     text = str(error) or type(error).__name__
     return (
         text if type(error).__module__.startswith(("mcp", "crabtalk")) else f"{type(error).__name__}: {text}"

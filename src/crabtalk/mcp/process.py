@@ -7,6 +7,7 @@ stopped, or when the daemon dies in whatever way. Knows nothing of MCP.
 
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -95,11 +96,13 @@ async def running(
 def _start(config: ServerConfig, home: Path, control: int) -> tuple[bytes, subprocess.Popen[bytes]]:
     if not sys.executable:
         raise OSError("this Python does not know its own executable")
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    environment = inherited | {name: value.reveal() for name, value in config.env.items()}
+    if shutil.which(config.command, path=environment.get("PATH")) is None:
+        raise OSError(f"there is no program `{config.command}`")
     here = os.environ.get("HOME", "/")
     cwd = os.open(here if os.path.isdir(here) else "/", os.O_RDONLY | os.O_DIRECTORY)  # noqa: PTH112 - text
     try:
-        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        environment = inherited | {name: value.reveal() for name, value in config.env.items()}
         task = _supervisor.Task(
             level=isolation_level(),
             shell=_SHELL,

@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from crabtalk.errors import CrabtalkError
 from crabtalk.mcp import http
 from crabtalk.mcp.framing import Streams, framed
 from crabtalk.mcp.process import ServerProcess, running
@@ -48,6 +49,10 @@ _ODD: Final = "the tool's server answered with something that is no result"
 # What the SDK logs are the server's lines and mistakes, with tracebacks: our ring has them, shortened.
 for _name in ("mcp", "client"):
     logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
+
+
+class Ended(CrabtalkError):  # noqa: N818 - reads as what it says
+    """A server ended before it could be spoken to."""
 
 
 @dataclass(slots=True)
@@ -153,7 +158,7 @@ async def opened(
     """Connect to a server until the block ends; `changed` is called when it says that its tools have.
 
     Raises:
-        OSError, MCPError, RuntimeError: if that does not work, alone or in groups.
+        OSError, MCPError, Ended, RuntimeError: if that does not work, alone or in groups.
     """
     lost = trio.Event()
 
@@ -174,11 +179,16 @@ async def opened(
             logging_callback=logged,
             cache=None,
         )
-        async with client, trio.open_nursery() as nursery:
-            if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                nursery.start_soon(_listen, client, changed)
-            yield Session(client, lost, process, ring)
-            nursery.cancel_scope.cancel()
+        try:
+            async with client, trio.open_nursery() as nursery:
+                if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                    nursery.start_soon(_listen, client, changed)
+                yield Session(client, lost, process, ring)
+                nursery.cancel_scope.cancel()
+        except Exception as error:
+            if process is not None and lost.is_set():
+                raise Ended(process.end()) from error
+            raise
 
 
 @asynccontextmanager

@@ -46,7 +46,7 @@ class Agent:
     async def until(self, test, timeout_s=10):
         """Return the first listing of servers for which `test` is true."""
         with trio.fail_after(timeout_s):
-            while not test(listed := await self.list()):
+            while not test(listed := await self.list()):  # noqa: ASYNC110 - asked over the wire
                 await trio.sleep(0.02)
         return listed
 
