@@ -66,7 +66,8 @@ class Approvals:
         Raises:
             Refused: if it may not, with why.
         """
-        while not self._covers(subject, context.session):
+        session = context.session if attended(context.client) else None
+        while not self._covers(subject, session):
             self._require_person(context, subject)
             answer = await self._ask(context, subject, text)
             if answer is None or not answer.allow:
