@@ -189,7 +189,7 @@ class Conversations:
 
     def history(self, record: SessionRecord) -> list[Message]:
         """Return what was said in a session, with nothing missing; also from another thread."""
-        return repaired([Message.from_json(one.body) for one in self._sessions.messages(record)])
+        return repaired(self._speaking.read(record, 0))
 
     def watch(self) -> Watcher:
         """Watch all turns from now on."""
@@ -260,6 +260,8 @@ class Conversations:
             turn.cancel(STOPPING)
         with trio.move_on_after(STOP_S):
             await self._until_idle()
+        for turn in self.turns():
+            turn.telling.cancel()
 
     async def _until_idle(self) -> None:
         while self._turns:
@@ -349,7 +351,8 @@ class Conversations:
             ending = self._failed(turn, error)
         turn.ending = ending
         message = ending.error.message if ending.error is not None else ""
-        await self._tell(turn, TurnEnded(ending.agent_id, ending.model, message, ending.usage))
+        with turn.telling:
+            await self._tell(turn, TurnEnded(ending.agent_id, ending.model, message, ending.usage))
         del self._turns[turn.id]
         turn.done.set()
         self._ended.unpark_all()

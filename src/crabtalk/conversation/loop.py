@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 SIDE_BY_SIDE: Final = 16  # calls of one answer that run at once; picked, not measured
 CANCELLED: Final = "cancelled: it was stopped before it gave a result; it may have done a part of its work"
 NOT_BEGUN: Final = "cancelled: it was not run"
+_CLOSING_S: Final = 5.0  # for a listener to hear that text was cut short
 _CHOICES: Final = frozenset({"auto", "none", "required"})
 _FREE: Final = frozenset({"auto", "none"})  # choices that hold for a whole turn; others for its first answer
 
@@ -197,6 +198,8 @@ class Loop:
             part = answer.cut_short(guest=self._setting.speaker, now_ms=0)
             if part is not None:
                 await self._transcript.add(part)
+        with trio.move_on_after(_CLOSING_S) as closing:
+            closing.shield = True
             for step in answer.closing():
                 await self._tell(step)
 

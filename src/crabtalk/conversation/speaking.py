@@ -93,7 +93,7 @@ class Speaking:
         """Open the transcript of a turn, with what the turn begins with."""
         if record is not None:
             self._sessions.of(turn.agent, turn.handle)
-        messages = await trio.to_thread.run_sync(self._read, record) if record is not None else []
+        messages = await self._context(record) if record is not None else []
         said = Message("user", turn.content, sender=record.sender if record is not None else turn.sender)
         if turn.ephemeral:
             return Transcript([*messages, said], self._clock)
@@ -114,9 +114,17 @@ class Speaking:
         with self._sessions.making(turn.handle, turn.agent, turn.sender, ours=ours) as made:
             yield made
 
-    def _read(self, record: SessionRecord) -> list[Message]:
+    async def _context(self, record: SessionRecord) -> list[Message]:
+        return await trio.to_thread.run_sync(self.read, record, record.context_from)
+
+    def read(self, record: SessionRecord, first: int) -> list[Message]:
+        """Return what was said in a session from a message on, as it is stored; also from another thread.
+
+        Raises:
+            StoreError: if the store does not work, or holds what nobody can read.
+        """
         found = []
-        for one in self._sessions.messages(record, record.context_from):
+        for one in self._sessions.messages(record, first):
             try:
                 found.append(Message.from_json(one.body))
             except ValueError as error:
@@ -170,7 +178,7 @@ class Speaking:
 
     async def _sum_up(self, turn: Turn, tell: Tell) -> str:
         record = self._sessions.of(turn.agent, turn.handle)
-        messages = await trio.to_thread.run_sync(self._read, record)
+        messages = await self._context(record)
         most = self._agents.config(turn.agent).compact_tool_max_len
         aside = Transcript([*with_short_results(messages, most), Message("user", turn.content)], self._clock)
         summary = await self._loop(turn, aside, record, tell).run()

@@ -75,6 +75,7 @@ class Turn:
     unread: RequestError | None = None  # its listener failed with this
     listener: Listener | None = None
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    telling: trio.CancelScope = field(default_factory=lambda: trio.CancelScope(shield=True))  # of its end
     stopped_because: str = ""
     ending: Ending | None = None
     done: trio.Event = field(default_factory=trio.Event)

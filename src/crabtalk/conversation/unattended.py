@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from crabtalk.chains import MAX_INVOCATIONS, Chain, ChainSpent
 from crabtalk.clock import Clock
 from crabtalk.conversation.turns import Ending, Turn
-from crabtalk.errors import Internal, TooLarge
+from crabtalk.errors import BadRequest, Internal, TooLarge
 from crabtalk.ids import new_id
 from crabtalk.sessions import SessionService
 from crabtalk.store.engine import Write
@@ -120,6 +120,8 @@ class Unattended:
         Raises:
             RequestError: if it was not run.
         """
+        if not content:
+            raise BadRequest("content: expected what to say, got nothing")
         if len(content.encode()) > MAX_CONTENT_BYTES:
             raise TooLarge(f"content: at most {MAX_CONTENT_BYTES} bytes are taken")
         self._service.check_room()

@@ -28,7 +28,7 @@ script = "script.json"
 """
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_sessions_survive_a_daemon_that_is_killed_at_any_moment(seed):
     draw = random.Random(seed)
     with running_daemon(CONFIG) as daemon:
@@ -56,3 +56,18 @@ def talk_on(daemon, agent):
     with contextlib.suppress(Exception), daemon.client() as client:
         while True:
             client.send(agent=agent, content="and now?", session_handle="s")
+
+
+def test_a_stop_ends_turns_and_says_so():
+    slow = {"turns": [{"text": "I take my time and more of it.", "delay": "500ms"}]}
+    with running_daemon(f'shutdown.drain = "0s"\n{CONFIG}') as daemon, daemon.client() as client:
+        (daemon.home.root / "script.json").write_text(json.dumps(slow))
+        agent = client.create_agent(name="ann").id
+        events = iter(client.stream(agent=agent, content="hello", session_handle="s"))
+        said = [next(events).WhichOneof("event") for _ in range(3)]
+        assert said == ["start", "text_start", "chunk"]
+        daemon.process.terminate()
+        rest = list(events)
+        assert [one.WhichOneof("event") for one in rest[-2:]] == ["text_end", "end"]
+        assert rest[-1].end.error == "the daemon is stopping"
+        assert daemon.wait() == 0

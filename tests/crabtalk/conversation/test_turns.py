@@ -9,6 +9,7 @@ from conversing import Hands, calls, conversing, events_of, history, kinds, says
 from crabtalk.conversation.messages import Usage
 from crabtalk.conversation.model import ErrorKind, Finished, ModelError, TextDelta
 from crabtalk.tools import Failed
+from crabtalk.wire.codec import encode_request
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 from daemon_client import Refused
 
@@ -292,3 +293,12 @@ async def test_a_choice_that_forces_a_call_forces_one(choice, asked, error):
         events = await streamed(daemon.client, ann, "go", tool_choice=choice)
         assert events[-1].end.error == error
         assert [one.tool_choice for one in daemon.model.requests] == asked
+
+
+async def test_replies_without_a_request_id_are_tagged_in_an_ephemeral_turn():
+    async with conversing(says("hi")) as daemon:
+        client = daemon.client
+        ann = await client.declare("ann")
+        asked = pb.StreamMsg(agent=ann, content="hello", ephemeral=True, correlation_id=77)
+        await client.stream.send_all(encode_request(pb.ClientMessage(stream=asked)))
+        assert kinds(await events_of(client, 77))[-1] == "end"
