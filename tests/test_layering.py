@@ -91,6 +91,7 @@ ALLOWED = {
     },
     # The commands reach the daemon through a client, and start it; loops and messages are the client's.
     "crabtalk.cli": {"crabtalk", "berm"},
+    "crabtalk.cli.chat": {"crabtalk", "berm", "anyio", "prompt_toolkit", "rich", "markdown_it"},
     "crabtalk.capabilities": {
         "crabtalk.capabilities",
         "crabtalk.chains",

@@ -12,6 +12,7 @@ from crabtalk import cli
 GROUPS = {
     "harness": ["add", "ls", "inspect", "rm", "diff", "upgrade"],
     "agent": ["ls", "add", "edit", "inspect", "rename", "rm"],
+    "sessions": ["ls", "show", "search", "rm", "export"],
     "wake": ["at", "in", "ls", "rm"],
     "event": ["publish", "tail", "subscribe", "unsubscribe", "ls"],
     "config": ["check", "show", "path"],
@@ -23,7 +24,10 @@ COMMANDS = [
     *([group, action] for group, actions in GROUPS.items() for action in actions),
 ]
 # Heavy, and not needed to say what a command takes.
-NOT_FOR_HELP = {"anyio", "trio", "asyncio", "google", "google.protobuf", "rvcore", "h11", "sqlite3", "socket"}
+NOT_FOR_HELP = {
+    *("anyio", "trio", "asyncio", "google", "google.protobuf", "rvcore", "h11", "sqlite3", "socket"),
+    *("prompt_toolkit", "rich", "markdown_it"),
+}
 LIMIT_S = 0.150
 
 

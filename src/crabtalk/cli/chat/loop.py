@@ -1,0 +1,156 @@
+"""The chat: reads what a person says, and does what it means, until the person leaves."""
+
+import argparse
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+
+from berm.cli.exits import DONE, CommandError
+from crabtalk.cli.chat.attention import Attention
+from crabtalk.cli.chat.commands import COMMANDS, Commands, Leaving
+from crabtalk.cli.chat.input import EditorInput, Input, Interrupted, LineInput, Withdrawn, quiet
+from crabtalk.cli.chat.questions import Questions
+from crabtalk.cli.chat.session import Session
+from crabtalk.cli.chat.turn import Left, Turns
+from crabtalk.cli.chat.view import PlainView, TerminalView, View
+from crabtalk.client.asynchronous import Client, connect
+from crabtalk.client.finding import NotRunning
+from crabtalk.errors import RequestError
+
+HISTORY: Final = "chat_history"  # in the home
+
+
+def chat(args: argparse.Namespace, *, plain: bool) -> int:
+    """Talk to an agent of the daemon of `args.home`; return the exit code."""
+    return anyio.run(_connected, args, plain)
+
+
+async def _connected(args: argparse.Namespace, plain: bool) -> int:  # noqa: FBT001 - called by anyio.run
+    try:
+        async with connect(args.home) as client:
+            return await _chat(client, args, plain=plain)
+    except NotRunning as error:
+        raise CommandError(f"{error}; start it with `crabtalk up`") from error
+
+
+async def _chat(client: Client, args: argparse.Namespace, *, plain: bool) -> int:
+    session = await Session.chosen(client, args.agent, last=args.last, handle=args.resume, root=args.root)
+    attention = Attention()
+    view: View = PlainView() if plain else TerminalView()
+    words = [(f"/{name}", command.summary) for name, command in COMMANDS.items()]
+    words += [(f"/{skill.name}", skill.description) for skill in await session.skills()]
+    entry: Input = LineInput() if plain else EditorInput(args.home / HISTORY, words)
+    attention.entry = entry
+    questions = Questions(client, attention, entry, view, session.name_of)
+    turns = Turns(client, attention, questions, view)
+    loop = Chat(session, attention, entry, view, questions, turns)
+    async with alongside(lambda: attention.follow_prompts(client), lambda: heed_signals(attention)):
+        return await loop.run()
+
+
+@asynccontextmanager
+async def alongside(*tasks: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run tasks for as long as the block; what the block raises is raised as it is."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        for task in tasks:
+            group.start_soon(task)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised again below, outside the group
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def heed_signals(attention: Attention) -> None:
+    """Bring Ctrl-C to whoever it is meant for, and end in order when the terminal goes away."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        async for number in signals:
+            if number == signal.SIGINT:
+                attention.interrupted()
+            else:
+                attention.gone()
+
+
+class Chat:
+    """One person, one terminal, one session at a time."""
+
+    def __init__(
+        self,
+        session: Session,
+        attention: Attention,
+        entry: Input,
+        view: View,
+        questions: Questions,
+        turns: Turns,
+    ) -> None:
+        self._session = session
+        self._attention = attention
+        self._entry = entry
+        self._view = view
+        self._questions = questions
+        self._turns = turns
+        self._commands = Commands(session, view)
+
+    async def run(self) -> int:
+        """Talk until the person leaves; return the exit code."""
+        self._view.note(self._session.greeting())
+        try:
+            if self._session.opened:
+                await self._commands.show_last()
+            while True:
+                text = await self._read()
+                if text.strip():
+                    await self._do(text)
+        except (Leaving, Left, EOFError):
+            self._view.end()
+        if farewell := self._session.farewell():
+            self._view.note(farewell)
+        return DONE
+
+    async def _read(self) -> str:
+        """Return what the person says; questions come first, and what was typed by then stays."""
+        draft, warned = "", False
+        while True:
+            for prompt in list(self._attention.questions.values())[:1]:
+                await self._questions.ask(prompt)
+            if self._attention.questions:
+                continue
+            self._attention.reading = "line"
+            try:
+                return await self._entry.read(f"{self._session.agent.name}> ", draft)
+            except Withdrawn as taken:
+                draft = taken.text
+            except Interrupted as pressed:
+                if warned and not pressed.text:
+                    raise Leaving from None
+                warned, draft = not pressed.text, ""
+                if warned:
+                    self._view.note("Ctrl-C again, or Ctrl-D, leaves")
+            finally:
+                self._attention.reading = ""
+
+    async def _do(self, text: str) -> None:
+        """Do what a text means; what is refused is said, and the chat goes on."""
+        try:
+            content = await self._commands.meaning(text)
+            if content is not None:
+                await self._speak(content)
+        except RequestError as error:
+            self._view.end()
+            self._view.complain(str(error))
+
+    async def _speak(self, content: str) -> None:
+        with quiet():
+            await self._session.open()
+            ended = await self._turns.run(self._session.handle, self._session.request(content))
+        if ended.cancelled and ended.error:
+            self._view.note("cancelled")
+        elif ended.error:
+            self._view.complain(ended.error)
+        self._session.spoken(ended)
