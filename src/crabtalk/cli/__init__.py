@@ -30,6 +30,8 @@ COMMANDS = {
     "call": ("crabtalk.cli.call", "call a tool of an agent's harness and print its result"),
     "wake": ("crabtalk.cli.wake", "run a harness at an instant"),
     "event": ("crabtalk.cli.event", "publish events, watch them, and deliver them to harnesses"),
+    "prompts": ("crabtalk.cli.prompts", "what agents ask a person, and answering it"),
+    "approvals": ("crabtalk.cli.approvals", "what people allowed harnesses to do, and taking it back"),
     "mcp": ("crabtalk.cli.mcp", "MCP servers of agents, and what MCP clients may use"),
     "audit": ("crabtalk.cli.audit", "show what ran, for whom, and how it ended"),
     "logs": ("crabtalk.cli.logs", "show what the daemon logged"),
