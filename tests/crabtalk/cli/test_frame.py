@@ -13,6 +13,8 @@ GROUPS = {
     "harness": ["add", "ls", "inspect", "rm", "diff", "upgrade"],
     "agent": ["ls", "add", "edit", "inspect", "rename", "rm"],
     "sessions": ["ls", "show", "search", "rm", "export"],
+    "prompts": ["ls", "watch", "answer", "allow", "deny"],
+    "approvals": ["ls", "revoke"],
     "wake": ["at", "in", "ls", "rm"],
     "event": ["publish", "tail", "subscribe", "unsubscribe", "ls"],
     "config": ["check", "show", "path"],
