@@ -9,6 +9,7 @@
 #define TEXT_MOST 65536 /* what a model can read at once */
 #define LINE_MOST 200   /* bytes of a line that find_notes shows */
 #define FOUND_MOST 100  /* lines that it shows */
+#define FIND_MOST 200   /* bytes of a text that it looks for */
 
 BERM_USAGE(
     "Notes that outlast the conversation, texts under names such as `project/plan`. `save_note` writes one, "
@@ -101,8 +102,10 @@ BERM_TOOL(list_notes, "Show the names of notes.",
     optional(string, prefix, "only names that begin with it", ""))
 {
     berm_out prefix;
+    if (args->prefix.len > NAME_MOST)
+        berm_fail("`prefix` has at most %d bytes, got %zu", NAME_MOST, args->prefix.len);
     berm_out_init(&prefix, 1024);
-    berm_printf(&prefix, "n/%.*s", BERM_ARG(berm_slice(args->prefix, 0, NAME_MOST)));
+    berm_printf(&prefix, "n/%.*s", BERM_ARG(args->prefix));
     berm_kv_keys keys = berm_kv_begin(berm_out_str(&prefix));
     while (berm_kv_next(&keys))
         berm_printf(out, "%.*s\n", BERM_ARG(name_of(keys.key)));
@@ -156,6 +159,8 @@ BERM_TOOL(find_notes, "Find a text in all notes, whatever the case of its letter
     berm_kv_keys keys = berm_kv_begin(BERM_STR("n/"));
     if (args->text.len == 0)
         berm_fail("`text` is empty; list_notes shows all notes");
+    if (args->text.len > FIND_MOST)
+        berm_fail("`text` has at most %d bytes, got %zu", FIND_MOST, args->text.len);
     while (berm_kv_next(&keys)) {
         berm_str text, line;
         if (!berm_kv_get(keys.key, &text))

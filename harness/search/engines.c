@@ -22,6 +22,7 @@ struct engine {
     html_select link;
     html_select title;                /* nothing selected: the link's text */
     html_select snippet[2];           /* the first that is there */
+    html_select hidden;               /* within the title and the snippet */
 };
 
 /* ---- addresses ---- */
@@ -135,13 +136,18 @@ static bool is_nothing(const html_select *select)
     return !select->name && !select->class_name;
 }
 
-static berm_str text_of(berm_str item, const html_select *select)
+static berm_str shown(const engine *e, berm_str part, const html_tag *tag)
+{
+    return html_text(html_inner(part, tag, NULL), is_nothing(&e->hidden) ? NULL : &e->hidden);
+}
+
+static berm_str text_of(const engine *e, berm_str item, const html_select *select)
 {
     html_tag tag;
     size_t at = 0;
     if (is_nothing(select) || !html_find(item, &at, select, &tag))
         return BERM_STR("");
-    return html_text(html_inner(item, &tag, NULL));
+    return shown(e, item, &tag);
 }
 
 static void read_item(const engine *e, berm_str item, results *found)
@@ -158,10 +164,10 @@ static void read_item(const engine *e, berm_str item, results *found)
     }
     if (!html_find(part, &at, &e->link, &tag) || !html_attribute(&tag, "href", &url))
         return;
-    berm_str title = is_nothing(&e->title) ? html_text(html_inner(part, &tag, NULL)) : text_of(item, &e->title);
-    berm_str snippet = text_of(item, &e->snippet[0]);
+    berm_str title = is_nothing(&e->title) ? shown(e, part, &tag) : text_of(e, item, &e->title);
+    berm_str snippet = text_of(e, item, &e->snippet[0]);
     if (snippet.len == 0)
-        snippet = text_of(item, &e->snippet[1]);
+        snippet = text_of(e, item, &e->snippet[1]);
     add(found, e->unwrap ? e->unwrap(berm_trim(url)) : berm_trim(url), title, snippet);
 }
 
@@ -202,7 +208,8 @@ static void read_wikipedia(const engine *e, berm_str base, berm_str body, result
         berm_out_init(&url, URL_MOST * 2);
         berm_printf(&url, "%.*s/wiki/", BERM_ARG(base));
         put_encoded(&url, berm_str_make(name, title.len), "-_.~:,()/!*'");
-        add(found, berm_out_str(&url), html_text(title), html_text(member(each.value, "snippet")));
+        add(found, berm_out_str(&url), html_text(title, NULL),
+            html_text(member(each.value, "snippet"), NULL));
     }
 }
 
@@ -215,8 +222,8 @@ static void read_searxng(const engine *e, berm_str base, berm_str body, results 
         return;
     berm_json_each each = berm_json_begin(berm_json_get(document, "results"));
     while (berm_json_next(&each))
-        add(found, member(each.value, "url"), html_text(member(each.value, "title")),
-            html_text(member(each.value, "content")));
+        add(found, member(each.value, "url"), html_text(member(each.value, "title"), NULL),
+            html_text(member(each.value, "content"), NULL));
 }
 
 /* ---- the table ---- */
@@ -242,6 +249,7 @@ static const engine BING = {
     .within = {"h2", NULL, NULL, NULL},
     .link = {"a", NULL, NULL, NULL},
     .snippet = {{"p", NULL, NULL, NULL}},
+    .hidden = {"span", "algoSlug_icon", NULL, NULL},
 };
 
 static const engine BRAVE = {

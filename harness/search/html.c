@@ -347,7 +347,7 @@ static berm_str flat(berm_str s)
     return berm_out_str(&clean);
 }
 
-berm_str html_text(berm_str inner)
+berm_str html_text(berm_str inner, const html_select *hidden)
 {
     static const char *const INLINE[] = {"a",    "b",    "em",  "font", "i",   "mark",   "s", "small",
                                          "span", "code", "sub", "sup",  "u",   "strong", "wbr", NULL};
@@ -361,6 +361,8 @@ berm_str html_text(berm_str inner)
         put_decoded(&out, berm_slice(inner, shown, tag.start));
         if (tag.name.len && !one_of(tag.name, INLINE))
             berm_putc(&out, ' ');
+        if (hidden && !tag.closing && html_matches(&tag, hidden))
+            at = tag.stop + html_inner(inner, &tag, NULL).len;
         shown = at; /* behind a script's text too */
     }
     put_decoded(&out, berm_slice(inner, shown, inner.len));

@@ -37,7 +37,8 @@ berm_str html_inner(berm_str page, const html_tag *tag, const html_select *until
 /* The value of an attribute, its entities decoded. */
 bool html_attribute(const html_tag *tag, const char *key, berm_str *value);
 
-/* The text as it is read, on one line: without tags, entities decoded, white space made one space. */
-berm_str html_text(berm_str inner);
+/* The text as it is read, on one line: without tags, entities decoded, white space made one space; and without
+ * what stands in tags that `hidden` selects (NULL: none). */
+berm_str html_text(berm_str inner, const html_select *hidden);
 
 #endif

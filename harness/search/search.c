@@ -249,9 +249,9 @@ static void put_reasons(berm_out *out, const round *r, bool all)
 BERM_TOOL(web_search, "Search the web with several engines at once.",
     required(string, query, "what to look for"),
     optional(range(1, 30), limit, "how many results", 10),
-    optional(strings, engines, "whom to ask: duckduckgo, bing, brave, mojeek, wikipedia, or NAME=https://ADDRESS for one "
-                               "that is elsewhere, such as searxng=https://search.example.org; all that were granted if "
-                               "absent"))
+    optional(strings, engines,
+             "whom to ask: duckduckgo, bing, brave, mojeek, wikipedia, or NAME=https://ADDRESS for one that is "
+             "elsewhere, such as searxng=https://search.example.org; all that were granted if absent"))
 {
     size_t failed = 0;
     berm_str query = berm_trim(args->query);

@@ -121,6 +121,12 @@ BERM_TEST(names_and_sizes_have_bounds)
     EXPECT_FAILED(berm_test_call_bytes("save_note", berm_out_str(&out)),
                   "a note has at most 65536 bytes, this one would have 65537: begin another");
     EXPECT_DONE(berm_test_call("list_notes", ""), "no notes\n");
+    out.len = 0;
+    berm_puts(&out, "{\"text\": \"");
+    for (int i = 0; i < 201; i++)
+        berm_putc(&out, 'x');
+    berm_puts(&out, "\"}");
+    EXPECT_FAILED(berm_test_call_bytes("find_notes", berm_out_str(&out)), "`text` has at most 200 bytes, got 201");
 }
 
 static void refuse(berm_request *request, berm_answer *answer)
