@@ -29,7 +29,7 @@ class Attention:
         self.reading: Literal["", "line", "answer"] = ""
         self.answering = ""  # the id of the question that is being answered
         self.entry: Input | None = None  # where it is read
-        self._steps: deque[pb.StreamEvent | CrabtalkError | None] = deque()
+        self._steps: deque[pb.StreamEvent | pb.CompactResponse | CrabtalkError | None] = deque()
         self._interrupts = 0
         self._gone = False
         self._arrived = anyio.Event()
@@ -76,13 +76,14 @@ class Attention:
         try:
             async with stream as steps:
                 async for step in steps:
-                    self._take(step)
+                    self.take(step)
         except CrabtalkError as error:
-            self._take(error)
+            self.take(error)
         else:
-            self._take(None)
+            self.take(None)
 
-    def _take(self, step: "pb.StreamEvent | CrabtalkError | None") -> None:
+    def take(self, step: "pb.StreamEvent | pb.CompactResponse | CrabtalkError | None") -> None:
+        """Take a step, or what ends the steps."""
         self._steps.append(step)
         self._arrived.set()
 
@@ -93,7 +94,14 @@ class Attention:
         self._steps.clear()
         self._interrupts = 0
 
-    async def next(self) -> "pb.StreamEvent | pb.Prompt | Interrupt | CrabtalkError | None":
+    def take_interrupt(self) -> bool:
+        """Take a Ctrl-C that came while nothing was read; say whether there was one."""
+        found, self._interrupts = self._interrupts > 0, 0
+        return found
+
+    async def next(
+        self,
+    ) -> "pb.StreamEvent | pb.CompactResponse | pb.Prompt | Interrupt | CrabtalkError | None":
         """Wait for what comes next: a Ctrl-C, a question, or a step; None and errors end the steps."""
         while True:
             if self._gone:

@@ -3,7 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from crabtalk.cli.chat.input import quiet
 from crabtalk.cli.chat.session import Session
+from crabtalk.cli.chat.turn import Turns
 from crabtalk.cli.chat.view import View
 from crabtalk.errors import BadRequest, NotFound
 
@@ -30,9 +32,10 @@ class Leaving(Exception):  # noqa: N818 - what the person does
 class Commands:
     """Does what a command says."""
 
-    def __init__(self, session: Session, view: View) -> None:
+    def __init__(self, session: Session, view: View, turns: Turns) -> None:
         self._session = session
         self._view = view
+        self._turns = turns
 
     async def meaning(self, text: str) -> str | None:
         """Return what is to be said to the agent; None where a command did all there is to do.
@@ -155,10 +158,9 @@ class Commands:
         """Have the session summed up, by words of one's own or the usual ones."""
         if not self._session.opened:
             raise BadRequest("nothing was said in this session yet")
-        reply = await self._session.client.compact(
-            session_handle=self._session.handle, prompt=text or COMPACT
-        )
-        self._view.note(reply.summary)
+        with quiet():
+            summary = await self._turns.compact(self._session.handle, text or COMPACT)
+        self._view.note(summary)
 
     async def title(self, _text: str) -> None:
         """Show the title and the handle."""

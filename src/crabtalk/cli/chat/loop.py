@@ -2,9 +2,8 @@
 
 import argparse
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from contextlib import ExitStack
+from typing import Final
 
 import anyio
 
@@ -14,7 +13,7 @@ from crabtalk.cli.chat.commands import COMMANDS, Commands, Leaving
 from crabtalk.cli.chat.input import EditorInput, Input, Interrupted, LineInput, Withdrawn, quiet
 from crabtalk.cli.chat.questions import Questions
 from crabtalk.cli.chat.session import Session
-from crabtalk.cli.chat.turn import Left, Turns
+from crabtalk.cli.chat.turn import Left, Turns, alongside
 from crabtalk.cli.chat.view import PlainView, TerminalView, View
 from crabtalk.client.asynchronous import Client, connect
 from crabtalk.client.finding import NotRunning
@@ -47,24 +46,11 @@ async def _chat(client: Client, args: argparse.Namespace, *, plain: bool) -> int
     questions = Questions(client, attention, entry, view, session.name_of)
     turns = Turns(client, attention, questions, view)
     loop = Chat(session, attention, entry, view, questions, turns)
-    async with alongside(lambda: attention.follow_prompts(client), lambda: heed_signals(attention)):
-        return await loop.run()
-
-
-@asynccontextmanager
-async def alongside(*tasks: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """Run tasks for as long as the block; what the block raises is raised as it is."""
-    failure: Exception | None = None
-    async with anyio.create_task_group() as group:
-        for task in tasks:
-            group.start_soon(task)
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - raised again below, outside the group
-            failure = error
-        group.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    with ExitStack() as stack:
+        if not plain:
+            stack.enter_context(quiet())  # the editor shows what is typed
+        async with alongside(lambda: attention.follow_prompts(client), lambda: heed_signals(attention)):
+            return await loop.run()
 
 
 async def heed_signals(attention: Attention) -> None:
@@ -95,7 +81,7 @@ class Chat:
         self._view = view
         self._questions = questions
         self._turns = turns
-        self._commands = Commands(session, view)
+        self._commands = Commands(session, view, turns)
 
     async def run(self) -> int:
         """Talk until the person leaves; return the exit code."""
@@ -121,9 +107,8 @@ class Chat:
                 await self._questions.ask(prompt)
             if self._attention.questions:
                 continue
-            self._attention.reading = "line"
             try:
-                return await self._entry.read(f"{self._session.agent.name}> ", draft)
+                return await self._read_once(draft)
             except Withdrawn as taken:
                 draft = taken.text
             except Interrupted as pressed:
@@ -132,8 +117,15 @@ class Chat:
                 warned, draft = not pressed.text, ""
                 if warned:
                     self._view.note("Ctrl-C again, or Ctrl-D, leaves")
-            finally:
-                self._attention.reading = ""
+
+    async def _read_once(self, draft: str) -> str:
+        if self._attention.take_interrupt():
+            raise Interrupted
+        self._attention.reading = "line"
+        try:
+            return await self._entry.read(f"{self._session.agent.name}> ", draft)
+        finally:
+            self._attention.reading = ""
 
     async def _do(self, text: str) -> None:
         """Do what a text means; what is refused is said, and the chat goes on."""

@@ -5,6 +5,7 @@ it is read as Markdown, and again in what came of it, since an entity may stand 
 """
 
 import re
+from itertools import pairwise
 from typing import Final
 
 from markdown_it import MarkdownIt
@@ -62,10 +63,11 @@ class GrowingMarkdown:
 
     def take(self) -> list[str]:
         """Return the lines of those blocks that are complete since the last time."""
-        lines = self._rest.splitlines(keepends=True)
-        complete = "".join(lines[: self._start_of_last()])
-        self._rest = self._rest[len(complete) :]
-        drawn = self._final(complete)
+        lines = self._rest.split("\n")
+        starts = self._starts()
+        blocks = ["\n".join(lines[first:last]) for first, last in pairwise(starts)]
+        self._rest = "\n".join(lines[starts[-1] :])
+        drawn = [line for block in blocks for line in self._final(block)]
         if len(self._rest) > MAX_TAIL:
             drawn += self._final(self._cut())
         return drawn
@@ -79,14 +81,14 @@ class GrowingMarkdown:
         rest, self._rest = self._rest, ""
         return self._final(rest)
 
-    def _start_of_last(self) -> int:
-        """Return the line with which the last block begins."""
+    def _starts(self) -> list[int]:
+        """Return the lines with which blocks begin."""
         starts = [
             token.map[0]
             for token in self._parser.parse(self._rest)
             if token.level == 0 and token.nesting >= 0 and token.map
         ]
-        return starts[-1] if starts else 0
+        return starts or [0]
 
     def _cut(self) -> str:
         """Take the whole lines of a block that is too long to be drawn again; code goes on as code."""

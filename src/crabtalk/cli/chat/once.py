@@ -13,10 +13,10 @@ from crabtalk.cli.answers import facts
 from crabtalk.cli.asking import can_ask
 from crabtalk.cli.chat.attention import Attention
 from crabtalk.cli.chat.input import LineInput
-from crabtalk.cli.chat.loop import alongside, heed_signals
+from crabtalk.cli.chat.loop import heed_signals
 from crabtalk.cli.chat.questions import Questions
 from crabtalk.cli.chat.session import named, sender
-from crabtalk.cli.chat.turn import Ended, Left, Turns
+from crabtalk.cli.chat.turn import Ended, Left, Turns, alongside
 from crabtalk.cli.chat.view import Call, PlainView
 from crabtalk.cli.complaining import complain
 from crabtalk.client.asynchronous import Client, connect

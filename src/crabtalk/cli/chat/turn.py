@@ -4,7 +4,9 @@ A turn belongs to the daemon. Ctrl-C asks it to stop the turn and waits for the 
 of it; a second one leaves at once.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 
@@ -17,7 +19,7 @@ from crabtalk.wire.pb import crabtalk_pb2 as pb
 if TYPE_CHECKING:
     from crabtalk.client.asynchronous import Client
 
-TICK_S = 0.1
+TICK_S: Final = 0.1
 
 
 class Left(Exception):  # noqa: N818 - what the person did
@@ -31,6 +33,22 @@ class Ended(NamedTuple):
     model: str
     usage: pb.TokenUsage | None
     cancelled: bool  # by this person
+
+
+@asynccontextmanager
+async def alongside(*tasks: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run tasks for as long as the block; what the block raises is raised as it is."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        for task in tasks:
+            group.start_soon(task)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised again below, outside the group
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 class Turns:
@@ -52,21 +70,31 @@ class Turns:
         """
         self._attention.begin()
         self._view.begin()
-        failure: Exception | None = None
-        ended: Ended | None = None
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._attention.follow, self._client.stream(session_handle=handle, **fields))
-            tasks.start_soon(self._tick)
-            try:
+        stream = self._client.stream(session_handle=handle, **fields)
+        try:
+            async with alongside(lambda: self._attention.follow(stream), self._tick):
                 ended = await self._watch(handle)
-            except Exception as error:  # noqa: BLE001 - raised again below, outside the group
-                failure = error
-            tasks.cancel_scope.cancel()
-        self._view.end()
-        if failure is not None:
-            raise failure
-        assert ended is not None  # noqa: S101 - else there is a failure
+        finally:
+            self._view.end()
+        assert isinstance(ended, Ended)  # noqa: S101 - as a stream ends
         return ended
+
+    async def compact(self, handle: str, prompt: str) -> str:
+        """Have a session summed up, and return the summary; raises as `run`."""
+        self._attention.begin()
+        self._view.begin()
+        try:
+            async with alongside(lambda: self._sum_up(handle, prompt), self._tick):
+                reply = await self._watch(handle)
+        finally:
+            self._view.end()
+        return reply.summary if isinstance(reply, pb.CompactResponse) else ""
+
+    async def _sum_up(self, handle: str, prompt: str) -> None:
+        try:
+            self._attention.take(await self._client.compact(session_handle=handle, prompt=prompt))
+        except CrabtalkError as error:
+            self._attention.take(error)
 
     async def _tick(self) -> None:
         while True:
@@ -74,7 +102,7 @@ class Turns:
             if not self._attention.reading:
                 self._view.tick()
 
-    async def _watch(self, handle: str) -> Ended:
+    async def _watch(self, handle: str) -> Ended | pb.CompactResponse:
         cancelled = False
         while True:
             came = await self._attention.next()
@@ -82,6 +110,7 @@ class Turns:
                 if cancelled or not handle:
                     raise Left
                 cancelled = True
+                self._view.text_ended()
                 self._view.note("cancelling; Ctrl-C again leaves")
                 await self._cancel(handle)
             elif came == "gone":
@@ -92,6 +121,8 @@ class Turns:
                 raise RequestError("the stream ended without an end")
             elif isinstance(came, pb.Prompt):
                 await self._questions.ask(came)
+            elif isinstance(came, pb.CompactResponse):
+                return came
             elif came.HasField("end"):
                 end = came.end
                 return Ended(end.error, end.model, end.usage if end.HasField("usage") else None, cancelled)

@@ -23,6 +23,8 @@ _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ASCII_SPINNER: Final = "-\\|/"
 _FRAMES_A_SECOND: Final = 10
 _LEAST_COLUMNS: Final = 20
+_SHOWN_AFTER_S: Final = 0.3  # that something is waited for
+_WORTH_TELLING_S: Final = 1.0  # of thinking
 
 
 class Call(NamedTuple):
@@ -206,7 +208,6 @@ class TerminalView:
     def begin(self) -> None:
         """Show that something is waited for."""
         self._waiting_since = time.monotonic()
-        self.tick()
 
     def text(self, text: str) -> None:
         """Take it; it is drawn with the next tick."""
@@ -223,6 +224,7 @@ class TerminalView:
         """Draw all of it for good."""
         if self._text is not None:
             text, self._text = self._text, None
+            self._waiting_since = time.monotonic()
             self._draw([*text.take(), *text.finish()])
 
     def thinking(self, text: str) -> None:  # noqa: ARG002 - that it thinks is shown, not what
@@ -235,9 +237,11 @@ class TerminalView:
     def thinking_ended(self) -> None:
         """Leave a line that says how long it was."""
         if self._thinking_since is not None:
-            took = duration(round((time.monotonic() - self._thinking_since) * 1000))
+            seconds = time.monotonic() - self._thinking_since
             self._thinking_since = None
-            self._draw([self._dim(f"  thought for {took}")])
+            self._waiting_since = time.monotonic()
+            told = self._dim(f"  thought for {duration(round(seconds * 1000))}")
+            self._draw([told] if seconds >= _WORTH_TELLING_S else [])
 
     def tools(self, calls: Sequence[Call]) -> None:
         """Show them, running."""
@@ -305,9 +309,8 @@ class TerminalView:
         since, what = self._thinking_since, "thinking"
         if since is None:
             since, what = self._waiting_since, "waiting"
-        if since is None:
-            return []
-        return [self._dim(f"  {self._frame()} {what} {int(time.monotonic() - since)} s")]
+        seconds = time.monotonic() - since if since is not None else 0.0
+        return [self._dim(f"  {self._frame()} {what} {int(seconds)} s")] if seconds > _SHOWN_AFTER_S else []
 
     def _running(self, call: Call, seconds: float) -> str:
         return f"  {self._frame()} {self._cut(call_line(call), 14)}  {self._dim(f'{int(seconds)} s')}"
