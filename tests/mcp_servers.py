@@ -1,6 +1,7 @@
 """Programs that are MCP servers for tests: one made with the public SDK, some that do what none must."""
 
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -148,6 +149,12 @@ def processes_with(text):
             if place.name.isdigit() and (place / "cmdline").read_bytes().endswith(f"{text}\0".encode()):
                 found.append(int(place.name))
     return found
+
+
+def cpu_seconds(pid):
+    """Return how long a process has computed so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager

@@ -20,6 +20,8 @@ ALLOWED = {
     "berm": {"berm", "rvcore", "cython", "libc", "cpython"},
     "berm.aio": {"berm", "rvcore", "anyio"},
     "berm.cli": {"berm", "rvcore", "anyio"},
+    "berm.cli.mcp": {"berm", "anyio", "mcp"},
+    "berm.mcp": {"berm", "anyio", "mcp", "mcp_types"},
     "berm.build": {"berm", "rvcore", "elftools", "ziglang"},
     "crabtalk": {"crabtalk", "berm", "trio"},
     "crabtalk.metrics": {"prometheus_client"},

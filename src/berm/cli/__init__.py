@@ -21,6 +21,7 @@ COMMANDS = {
     "trace": ("berm.cli.trace", "run a tool and show its blocks, host calls and memory"),
     "profile": ("berm.cli.profile", "run a tool and count instructions per function"),
     "bench": ("berm.cli.bench", "measure how long loading an image and calling a tool take"),
+    "mcp": ("berm.cli.mcp", "serve the tools of images to an MCP client, over stdin and stdout"),
     "new": ("berm.build.new", "write a new harness project"),
     "build": ("berm.build.build", "compile C sources into an image"),
     "test": ("berm.build.test", "build a harness for this machine and run its tests"),

@@ -69,15 +69,35 @@ class Session:
             return trap
 
 
+@dataclasses.dataclass(frozen=True)
+class Binding:
+    """What a command line grants; every image that is loaded gets all of it."""
+
+    engine: "Engine"
+    capabilities: "tuple[Capability, ...]"
+
+    def load(self, path: Path) -> "Harness":
+        """Load an image.
+
+        Raises:
+            CommandError: it cannot be read.
+            rvcore.Error: it cannot be loaded.
+        """
+        from berm import Harness
+
+        with loading(path):
+            return Harness.load(self.engine, read_image(path), self.capabilities, log=_print_log)
+
+
 @contextlib.contextmanager
-def opened(args: argparse.Namespace) -> Iterator[Session]:
-    """Load IMAGE and what --call names, bind what the command line grants, and close it all afterwards.
+def bound(args: argparse.Namespace) -> Iterator[Binding]:
+    """Load what --call names and bind what the command line grants, and close it all afterwards.
 
     Raises:
         CommandError: a file cannot be read, or a grant makes no sense.
         rvcore.Error: an image cannot be loaded.
     """
-    from berm import Config, Engine, Harness
+    from berm import Config, Engine
 
     capabilities = granted(args)
     try:
@@ -87,9 +107,18 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
     with contextlib.closing(Engine(config)) as engine:
         if args.call:
             capabilities += (_calls(engine, args.call),)
-        with loading(args.image):
-            harness = Harness.load(engine, read_image(args.image), capabilities, log=_print_log)
-        yield Session(harness, any(one.is_async for one in capabilities))
+        yield Binding(engine, capabilities)
+
+
+@contextlib.contextmanager
+def opened(args: argparse.Namespace) -> Iterator[Session]:
+    """Load IMAGE with what the command line grants, and close it all afterwards.
+
+    Raises:
+        CommandError, rvcore.Error: as `bound`.
+    """
+    with bound(args) as binding:
+        yield Session(binding.load(args.image), any(one.is_async for one in binding.capabilities))
 
 
 def _calls(engine: "Engine", images: list[tuple[str, Path]]) -> "Capability":
