@@ -297,7 +297,7 @@ def check_end(daemon, agent, journal):
     )
 
 
-@pytest.mark.parametrize("kills", [6, pytest.param(300, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [6, pytest.param(200, marks=pytest.mark.soak)])
 def test_nothing_acknowledged_is_lost_and_nothing_runs_twice(kills, capsys):
     seed = random.randrange(1 << 30)
     chance, journal = random.Random(seed), Journal()
