@@ -27,6 +27,7 @@ MAX_OF_AGENT: Final = 1000  # approvals that are kept
 _REFUSED_KEPT: Final = 1024  # refusals that are remembered, of invocations that may ask again
 
 Exists = Callable[[str], bool]
+Text = Callable[[], str]  # called when somebody is asked
 
 
 class Approvals:
@@ -56,7 +57,7 @@ class Approvals:
         """Return every approval, the oldest first; those that were for once are history."""
         return [self._records[one] for one in sorted(self._records)]
 
-    async def require(self, context: Context, subject: Subject, text: str) -> None:
+    async def require(self, context: Context, subject: Subject, text: Text) -> None:
         """Return when the invocation of `context` may do what `text` says, which is a case of `subject`.
 
         The deadline of the invocation, and of those that called it, stands still meanwhile.
@@ -69,7 +70,7 @@ class Approvals:
         session = context.session if attended(context.client) else None
         while not self._covers(subject, session):
             self._require_person(context, subject)
-            answer = await self._ask(context, subject, text)
+            answer = await self._ask(context, subject, text())
             if answer is None or not answer.allow:
                 self._remember_refusal(context, subject)
                 raise Refused(_refusal(subject, answer, self._prompts.limit))

@@ -24,7 +24,10 @@ _UNSEEN: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 
-# Names of the fields of each request; `*` goes on for all that follow, `#` is shown by its size.
+# What hands over only what was approved when it was started.
+_UNASKED: Final = frozenset({"berm.http.collect"})
+
+# Names of the fields of each request; `#` is shown by its size, `*` by pairs, to the end.
 _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "berm.fs.read": ("path",),
     "berm.fs.write": ("path", "#content"),
@@ -34,7 +37,6 @@ _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "berm.exec.run": ("command", "cwd", "*env"),
     "berm.http.fetch": ("method", "url", "body", "*header"),
     "berm.http.start": ("method", "url", "body", "*header"),
-    "berm.http.collect": ("request",),
     "berm.clock.offset": ("zone", "at_ms"),
     "berm.get": ("key",),
     "berm.set": ("key", "value"),
@@ -55,7 +57,7 @@ _FIELDS: Final[dict[str, tuple[str, ...]]] = {
 class Approvals(Protocol):
     """What knows what is approved."""
 
-    async def require(self, context: Context, subject: Subject, text: str) -> None:
+    async def require(self, context: Context, subject: Subject, text: Callable[[], str]) -> None:
         """Return if it is; see `crabtalk.approvals.Approvals`."""
 
 
@@ -70,11 +72,13 @@ class Grant:
 def asking(approvals: Approvals, grant: Grant, capability: Capability) -> Capability:
     """Put the question before a capability."""
     name, function = capability.name, capability.function
+    if name in _UNASKED:
+        return capability
 
     async def ask_first(call: Any, request: bytes) -> Any:  # noqa: ANN401 - as the function
         context = caller_of(call)
         subject = Subject(context.agent.id, context.harness, grant.sha256, name, grant.argument)
-        await approvals.require(context, subject, in_words(name, request))
+        await approvals.require(context, subject, lambda: in_words(name, request))
         if capability.blocking:
             return await _in_thread(context, lambda: function(call, request))
         result = function(call, request)
@@ -99,17 +103,22 @@ def in_words(name: str, request: bytes) -> str:
         WireError: if it is no request.
     """
     fields = unpack_fields(request) if request else ()
-    lines = [_line(label, field) for label, field in _labelled(_FIELDS.get(name, ()), fields[:_LINES])]
-    if len(fields) > _LINES:
-        lines.append(f"… and {len(fields) - _LINES} more fields")
+    names = _FIELDS.get(name, ())
+    fixed = [one for one in names if not one.startswith("*")]
+    lines = [_line(label, field) for label, field in zip(fixed, fields, strict=False)]
+    rest = fields[len(fixed) :]
+    if len(fixed) < len(names):
+        lines += _pairs(names[-1].removeprefix("*"), rest[:_LINES])
+    else:
+        lines += [_line("field", field) for field in rest[:_LINES]]
+    if len(rest) > _LINES:
+        lines.append(f"… and {len(rest) - _LINES} more fields")
     return "\n".join(line for line in lines if line)
 
 
-def _labelled(names: Sequence[str], fields: Sequence[bytes]) -> Sequence[tuple[str, bytes]]:
-    rest = names[-1] if names and names[-1].startswith("*") else "*field"
-    fixed = [one for one in names if not one.startswith("*")]
-    more = len(fields) - len(fixed)
-    return list(zip([*fixed, *[rest.removeprefix("*")] * more], fields, strict=False))
+def _pairs(label: str, fields: Sequence[bytes]) -> list[str]:
+    texts = [_shown(field) for field in fields]
+    return [f"{label}: {' = '.join(texts[at : at + 2])}" for at in range(0, len(texts), 2)]
 
 
 def _line(label: str, field: bytes) -> str:
@@ -117,13 +126,17 @@ def _line(label: str, field: bytes) -> str:
         return ""
     if label.startswith("#"):
         return f"{label[1:]}: {len(field)} bytes"
+    return f"{label}: {_shown(field)}"
+
+
+def _shown(field: bytes) -> str:
     try:
         text = field.decode()
     except UnicodeDecodeError:
-        return f"{label}: {len(field)} bytes that are no text"
+        return f"{len(field)} bytes that are no text"
     more = len(text) - MAX_SHOWN
     shown = readable(text[:MAX_SHOWN])
-    return f"{label}: {shown}… ({more} more characters)" if more > 0 else f"{label}: {shown}"
+    return f"{shown}… ({more} more characters)" if more > 0 else shown
 
 
 def readable(text: str) -> str:

@@ -112,7 +112,7 @@ async def test_an_invocation_is_not_asked_about_again_after_a_refusal(open_world
         subject, said = Subject(context.agent.id, "hands", "00", "berm.get", "storage = 1"), []
         for _ in range(3):
             with pytest.raises(berm.Refused) as caught:
-                await world.runtime.approvals.require(context, subject, "key: k")
+                await world.runtime.approvals.require(context, subject, lambda: "key: k")
             said.append(str(caught.value))
         return "\n".join(said)
 

@@ -17,9 +17,9 @@ def words(name, *fields):
         ("berm.fs.read", ["notes/a.txt"], "path: notes/a.txt"),
         ("berm.fs.write", ["a", b"\xff" * 300], "path: a\ncontent: 300 bytes"),
         ("berm.exec.run", ["make all", "", "A", "1", "B", "2"],
-         "command: make all\nenv: A\nenv: 1\nenv: B\nenv: 2"),
+         "command: make all\nenv: A = 1\nenv: B = 2"),
         ("berm.http.fetch", ["GET", "https://x.org/", "", "accept", "*/*"],
-         "method: GET\nurl: https://x.org/\nheader: accept\nheader: */*"),
+         "method: GET\nurl: https://x.org/\nheader: accept = */*"),
         ("crabtalk.agent.send", ["ann", "do it"], "agent: ann\ncontent: do it"),
         ("crabtalk.peers.list", [], ""),
         ("somebody.elses", ["a", "b"], "field: a\nfield: b"),
@@ -44,7 +44,8 @@ def test_what_nobody_sees_is_shown(hidden):
 
 def test_what_is_left_out_is_counted():
     assert words("berm.exec.run", "x" * (MAX_SHOWN + 7)).endswith("… (7 more characters)")
-    assert words("berm.exec.run", *["e"] * 100).endswith("\n… and 36 more fields")
+    assert words("berm.exec.run", "c", "", *["e"] * 100).endswith("\nenv: e = e\n… and 36 more fields")
+    assert words("berm.exec.run", "c", "", "A", "1", "B").endswith("env: A = 1\nenv: B")
 
 
 def test_what_is_no_request_is_an_error():
