@@ -447,6 +447,19 @@ async def test_arguments_that_ask_and_those_that_do_not(world, doing):
     assert "berm.clock.*: zone = UTC, asks first" in info.bound
 
 
+async def test_a_request_goes_on_beside_its_guest_once_it_was_approved(world, doing):
+    agent = await world.declare(hosts={"value": ["http://127.0.0.1:9"], "ask": True})
+    person = await world.person()
+    starting = doing(world.ask_for, agent, "berm.http.start", "GET", "http://127.0.0.1:9/", "", "a", "b")
+    prompt = await person.next()
+    assert prompt.argument == "hosts = http://127.0.0.1:9"
+    assert prompt.text == "method: GET\nurl: http://127.0.0.1:9/\nheader: a = b"
+    await person.answer(prompt)
+    assert (await starting.result()) == ("o", "1")
+    assert await world.ask_for(agent, "berm.http.collect", "") == ("e", "no request is in flight")
+    await person.nothing()
+
+
 async def test_agents_that_are_peers_stay_asked_about(world):
     peer = await world.client.declare("peer")
     agent = await world.declare(peers={"value": ["peer"], "ask": True})

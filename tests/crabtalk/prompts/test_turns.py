@@ -95,6 +95,18 @@ async def _end_of(function, *args):
         await function(*args)
 
 
+async def test_the_deadline_of_a_harness_that_sends_stands_still(world, doing):
+    """A guest waits for a turn of another agent, and that turn for a person."""
+    await world.client.declare("bob", {"name": "ask_user", "builtin": "ask_user"})
+    agent, person = await world.declare(send=["bob"], deadline=0.3), await world.person()
+    speak(world, calls(("ask_user", {"question": "Which?"})), says("that one"))
+    sending = doing(world.ask_for, agent, "crabtalk.agent.send", "bob", "ask them")
+    prompt = await person.next()
+    await trio.sleep(0.6)
+    await person.answer(prompt, text="the second")
+    assert await sending.result() == ("o", "that one")
+
+
 async def test_what_a_wake_or_an_event_started_is_known_by_its_client(open_world):
     seen = []
     hands = Hands(on_wake=lambda context, _given: seen.append(context.client) or "", tool=_client_of)
