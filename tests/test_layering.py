@@ -60,7 +60,17 @@ ALLOWED = {
     "crabtalk.providers.scripted": {"crabtalk", "trio"},
     "crabtalk.providers.retrying": {"crabtalk", "trio"},
     # Those of its modules that import the SDK are imported by `loading` alone, see `test_loading.py`.
-    "crabtalk.mcp": {"crabtalk", "trio", "anyio", "mcp", "mcp_types", "pydantic", "httpx2", "h11"},
+    "crabtalk.mcp": {
+        "crabtalk",
+        "berm.mcp",
+        "trio",
+        "anyio",
+        "mcp",
+        "mcp_types",
+        "pydantic",
+        "httpx2",
+        "h11",
+    },
     "crabtalk.errors": set(),
     "crabtalk.service": {"crabtalk"},
     "crabtalk.capabilities.schedule": {

@@ -59,19 +59,23 @@ def _no_address(value: object) -> str:
     raise ValueError(f"expected an IP address such as `127.0.0.1`, got {shown(value)}")
 
 
-def _metrics_listen(value: object) -> str:
-    if isinstance(value, str) and value in {"unix", "off"}:
-        return str(value)
-    host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
-    try:
-        if colon and port.isascii() and ipaddress.ip_address(host.strip("[]")).is_loopback:
-            whole_between(1, 65535)(int(port))
+def _place(example: str, *words: str) -> Callable[[object], str]:
+    """Return what reads one of some words, or a loopback address with a port."""
+
+    def read(value: object) -> str:
+        if isinstance(value, str) and value in words:
             return str(value)
-    except ValueError:
-        pass
-    raise ValueError(
-        f"expected `unix`, `off` or a loopback address such as `127.0.0.1:9464`, got {shown(value)}"
-    )
+        host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+        try:
+            if colon and port.isascii() and ipaddress.ip_address(host.strip("[]")).is_loopback:
+                whole_between(1, 65535)(int(port))
+                return str(value)
+        except ValueError:
+            pass
+        expected = ", ".join(f"`{word}`" for word in words)
+        raise ValueError(f"expected {expected} or a loopback address such as `{example}`, got {shown(value)}")
+
+    return read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,7 +115,7 @@ class MetricsConfig:
     """Serving `/metrics` and `/healthz`."""
 
     listen: str = setting(
-        _metrics_listen,
+        _place("127.0.0.1:9464", "unix", "off"),
         "`unix` is `run/metrics.sock`; or `off`, or a loopback address and port",
         default="unix",
     )
@@ -203,8 +207,13 @@ class SkillsConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class McpConfig:
-    """MCP servers that agents declare."""
+    """MCP servers that agents declare, and MCP clients that use tools of agents."""
 
+    listen: str = setting(
+        _place("127.0.0.1:6689", "off"),
+        "where MCP clients with a token are served over HTTP; `off`, or a loopback address and port",
+        default="off",
+    )
     servers: int = setting(
         whole_between(1, 10_000), "servers that are connected at once, of all agents", default=128, live=True
     )

@@ -24,6 +24,7 @@ from crabtalk.handlers.table import request_table
 from crabtalk.home import Home, find_home
 from crabtalk.lifecycle import Lifecycle
 from crabtalk.logs import Logs, logging_to_stderr
+from crabtalk.mcp.doors import Doors
 from crabtalk.metrics_server import listen, serve_metrics
 from crabtalk.notify import Notifier
 from crabtalk.runtime import Runtime, open_runtime, version
@@ -126,6 +127,7 @@ async def _listen(runtime: Runtime, living: Lifecycle, nursery: trio.Nursery) ->
     server = Server(request_table(), runtime, token=token)
     for listener in listeners:
         await nursery.start(server.serve, listener)
+    await nursery.start(Doors(runtime).serve)
     await _serve_metrics(runtime, server, living, nursery)
     return server
 

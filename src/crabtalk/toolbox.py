@@ -16,7 +16,7 @@ from crabtalk.agents import AgentService
 from crabtalk.declarations import Bounds
 from crabtalk.errors import NotFound, RequestError
 from crabtalk.store.interfaces.agents import AgentRecord
-from crabtalk.tools import Done, Failed, Outcome, Tool, ToolProvider
+from crabtalk.tools import Done, Failed, Outcome, Tool, ToolProvider, Usage
 from crabtalk.units import nearest
 from crabtalk.work import Work
 
@@ -111,11 +111,14 @@ class ToolBox:
 
     def system(self, agent: AgentRecord) -> str:
         """Return an agent's system message: its description and, each after a blank line, usages in order."""
+        parts = [self._agents.config(agent).description, *(one.text for one in self.usages(agent))]
+        return "\n\n".join(part for part in parts if part)
+
+    def usages(self, agent: AgentRecord) -> list[Usage]:
+        """Return what each harness of an agent says of itself, in their order."""
         usages = [one for provider in self._providers for one in provider.usage(agent)]
         places = self._places(agent)
-        usages.sort(key=lambda one: places.get(one.harness, len(places)))
-        parts = [self._agents.config(agent).description, *(one.text for one in usages)]
-        return "\n\n".join(part for part in parts if part)
+        return sorted(usages, key=lambda one: places.get(one.harness, len(places)))
 
     async def run(self, tools: Mapping[str, Tool], wire_name: str, work: Work) -> Result:
         """Run one call of a tool of `tools`; `work` lacks only which one it is.

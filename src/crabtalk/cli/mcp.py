@@ -16,9 +16,10 @@ from crabtalk.cli.asking import add_yes, must_agree
 from crabtalk.cli.connecting import connected
 from crabtalk.cli.instants import show_instant
 from crabtalk.cli.logs import SILENCE_S
-from crabtalk.cli.naming import agent_id
+from crabtalk.cli.naming import Names, agent_id, agent_named
 
 if TYPE_CHECKING:
+    from crabtalk.client.sync import SyncClient
     from crabtalk.wire.pb import crabtalk_pb2 as pb
 
 _STATUS = {0: "unknown", 1: "connected", 2: "disconnected", 3: "failed", 4: "connecting"}
@@ -67,6 +68,21 @@ def _add_logs(parser: Parser) -> None:
 
 def _add_reconnect(parser: Parser) -> None:
     _add_server(parser)
+    add_json(parser)
+
+
+def _add_serve(parser: Parser) -> None:
+    parser.add_argument("--agent", metavar="AGENT", required=True, help="whose tools: a name or an id")
+    parser.add_argument("--harness", metavar="HARNESS", default="", help="those of this harness only")
+
+
+def _add_token(parser: Parser) -> None:
+    parser.add_argument("verb", metavar="add | ls | rm", choices=("add", "ls", "rm"), help="what to do")
+    parser.add_argument("id", metavar="ID", nargs="?", help="with rm: which one, as ls shows it")
+    parser.add_argument("--agent", metavar="AGENT", help="with add: whose tools it opens; a name or an id")
+    parser.add_argument(
+        "--harness", metavar="HARNESS", default="", help="with add: those of this harness only"
+    )
     add_json(parser)
 
 
@@ -183,10 +199,77 @@ def _place(info: "pb.McpInfo") -> str:
     return escape_line(info.url or shlex.join([info.command, *info.args]))[:60]
 
 
+def _serve(args: argparse.Namespace) -> int:
+    """Carry what an MCP client says to the daemon and back; the daemon does the rest."""
+    from crabtalk.cli.bridging import bridge
+    from crabtalk.home import find_home
+
+    return bridge(find_home(args.home), args.agent, args.harness)
+
+
+def _token_command(args: argparse.Namespace) -> int:
+    return {"add": _token_add, "ls": _token_ls, "rm": _token_rm}[args.verb](args)
+
+
+def _token_add(args: argparse.Namespace) -> int:
+    from crabtalk.home import find_home
+    from crabtalk.mcp import tokens
+
+    if args.agent is None or args.id is not None:
+        raise CommandError("say whose tools it opens: add --agent AGENT [--harness HARNESS]", status=USAGE)
+    with connected(args) as client:
+        agent = agent_named(client, args.agent)
+        if args.harness and args.harness not in _harnesses(client, agent):
+            raise CommandError(f"agent {agent.name} has no harness {args.harness}")
+    text, token = tokens.add(find_home(args.home).root, agent.id, args.harness)
+    if args.json:
+        print_json({"id": token.id, "token": text, "agent": agent.name, "harness": args.harness})
+    else:
+        print(text)
+        print(f"token {token.id}; it is shown this once", file=sys.stderr)
+    return DONE
+
+
+def _harnesses(client: "SyncClient", agent: "pb.AgentInfo") -> set[str]:
+    return {one.name for one in client.list_harnesses(agent=agent.id).harnesses} | set(agent.mcps)
+
+
+def _token_ls(args: argparse.Namespace) -> int:
+    from crabtalk.home import find_home
+    from crabtalk.mcp.tokens import Tokens
+
+    found = Tokens(find_home(args.home).root).all()
+    if args.json:
+        print_json(
+            [
+                {"id": one.id, "agent": one.agent, "harness": one.harness, "created_ms": one.created_ms}
+                for one in found
+            ]
+        )
+        return DONE
+    with connected(args) as client:
+        names = Names(client)
+    rows = [(one.id, names[one.agent], one.harness, show_instant(one.created_ms)) for one in found]
+    print_table(["id", "agent", "harness", "made"], rows)
+    return DONE
+
+
+def _token_rm(args: argparse.Namespace) -> int:
+    from crabtalk.home import find_home
+    from crabtalk.mcp import tokens
+
+    if args.id is None:
+        raise CommandError("say which: rm ID", status=USAGE)
+    tokens.remove(find_home(args.home).root, args.id)
+    return DONE
+
+
 ACTIONS = {
     "ls": Action("list servers, and whether they are connected", _add_ls, _ls),
     "add": Action("give an agent a server, or change the one of that name", _add_add, _add),
     "rm": Action("take a server from an agent", _add_rm, _rm),
     "logs": Action("show what a server wrote to stderr", _add_logs, _logs),
     "reconnect": Action("connect to a server anew, now", _add_reconnect, _reconnect),
+    "serve": Action("serve an agent's tools to an MCP client, over stdin and stdout", _add_serve, _serve),
+    "token": Action("what MCP clients may use over HTTP", _add_token, _token_command),
 }
