@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from crabtalk.cli import main
+from crabtalk.mcp.tokens import Tokens
 from mcp_servers import RAW
 
 SERVER = [sys.executable, "-I", "-S", "-c", RAW, "plain"]
@@ -74,3 +75,19 @@ def test_what_cannot_be_meant_is_said_to_be(crabtalk, ann, words, complaint):
     refused = crabtalk("mcp", "add", ann, "x", *words)
     assert refused.status == 64
     assert complaint in refused.err
+
+
+def test_a_token_is_made_listed_and_taken_away(crabtalk, ann, daemon):
+    added = crabtalk("mcp", "token", "add", "--agent", ann)
+    assert added.status == 0
+    text = added.out.strip()
+    assert text.startswith("ctm_")
+    token_id = added.err.split(";")[0].removeprefix("token ")
+    assert [one["id"] for one in json.loads(crabtalk("mcp", "token", "ls", "--json").out)] == [token_id]
+    assert Tokens(daemon.home).find(text).id == token_id
+    assert ann in crabtalk("mcp", "token", "ls").out
+    assert crabtalk("mcp", "token", "rm", token_id).status == 0
+    assert Tokens(daemon.home).find(text) is None
+    assert crabtalk("mcp", "token", "rm", token_id).status == 1
+    assert crabtalk("mcp", "token", "add", "--agent", ann, "--harness", "none").status == 1
+    assert crabtalk("mcp", "token", "add").status == 64
