@@ -24,7 +24,11 @@ def add(a: int, b: int) -> int:
 
 @server.tool()
 def where() -> str:
-    return f"{life} {os.environ.get('SECRET', '-')} {os.environ.get('UNRELATED', '-')}"
+    return f"{life} {sorted(os.environ.get('SECRET', '-'))} {os.environ.get('UNRELATED', '-')}"
+
+@server.tool()
+def leak() -> str:
+    return f"it is {os.environ['SECRET']}!"
 
 @server.tool()
 def fail() -> str:

@@ -9,11 +9,12 @@ import trio
 
 from crabtalk.clock import Clock
 from crabtalk.config_values import Secret
-from crabtalk.log_text import Redactor, capped, escaped
+from crabtalk.log_text import REDACTED, Redactor, capped, escaped
 
 _KEPT_LINES: Final = 500
 _LINE_CHARACTERS: Final = 2048
 _FOLLOWED_LINES: Final = 1000
+_SHORTEST_SECRET: Final = 4  # replacing shorter ones hides nothing, and makes text unreadable
 
 
 class RingLine(NamedTuple):
@@ -29,7 +30,10 @@ class Ring:
 
     def __init__(self, clock: Clock, secrets: Iterable[Secret] = ()) -> None:
         self._clock = clock
-        self._redactor = Redactor(secrets)
+        known = list(secrets)
+        self._redactor = Redactor(known)
+        values = {one.reveal() for one in known if len(one.reveal()) >= _SHORTEST_SECRET}
+        self._secrets = sorted(values, key=len, reverse=True)
         self._lines: deque[RingLine] = deque(maxlen=_KEPT_LINES)
         self._followers: list[Follower] = []
 
@@ -43,6 +47,12 @@ class Ring:
     def shown(self, text: str) -> str:
         """Return text as it may be shown to people."""
         return escaped(self._redactor.text(capped(text, _LINE_CHARACTERS)))
+
+    def without_secrets(self, text: str) -> str:
+        """Return text as it is, but for the secrets that are known by value."""
+        for value in self._secrets:
+            text = text.replace(value, REDACTED)
+        return text
 
     def recent(self) -> list[RingLine]:
         """Return what is kept, the oldest first."""

@@ -126,7 +126,7 @@ class Session:
             return Trapped("mcp", self.ring.shown(f"{type(error).__name__}: {error}"), sentence=_ODD)
         if isinstance(result, types.InputRequiredResult):
             return Failed("the server wants to ask somebody something first, which is not offered here")
-        text = _text(result)
+        text = self.ring.without_secrets(_text(result))
         return (
             Failed(text or "the tool failed and did not say why") if result.is_error else Done(text.encode())
         )

@@ -29,7 +29,7 @@ def url(request):
 async def test_a_server_is_reached_by_its_url(agent, url):
     ann = await agent()
     info = await ann.upsert({"name": "web", "url": url})
-    assert (info.status, info.error, info.tool_count, info.source_kind) == (pb.CONNECTED, "", 7, pb.EXTERNAL)
+    assert (info.status, info.error, info.tool_count, info.source_kind) == (pb.CONNECTED, "", 8, pb.EXTERNAL)
     assert await ann.call("web", "add", a=2, b=3) == ("done", "5")
     assert await ann.call("web", "fail") == ("failed", "Error executing tool fail: this one never works")
 
