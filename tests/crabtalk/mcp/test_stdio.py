@@ -7,6 +7,7 @@ import trio
 
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 from daemon_client import Refused
+from descriptors import open_descriptors
 from mcp_servers import good, processes_with, raw
 
 pytestmark = pytest.mark.trio
@@ -273,3 +274,15 @@ async def test_a_name_of_a_server_can_be_told_from_that_of_a_tool(agent):
             await ann.upsert(good(name))
     with pytest.raises(Refused, match="is for a `url`"):
         await ann.upsert(good(auth="x"))
+
+
+async def test_connecting_anew_leaves_nothing_behind(agent, client):
+    ann = await agent()
+    await ann.upsert(raw("plain"))
+    await client.ask(reconnect_mcp={"agent": ann.id, "name": "raw"})
+    before = len(open_descriptors())
+    for _ in range(10):
+        info = await client.ask(reconnect_mcp={"agent": ann.id, "name": "raw"})
+        assert info.status == pb.CONNECTED
+    assert len(processes_with("plain")) <= 3  # the server, and its supervisor's processes
+    assert len(open_descriptors()) == before
