@@ -21,6 +21,9 @@ _QUIET_S: Final = 10.0  # between two rows about refusals of one harness; picked
 _FLOODS: Final = 4096  # harnesses whose refusals are counted at once
 _FLOODING: Final = frozenset({429, 503})
 
+_ARGS_DIGEST: Final = AuditRow._fields.index("args_digest")
+_RESULT_DIGEST: Final = AuditRow._fields.index("result_digest")
+
 _NAME_CHARACTERS: Final = 128  # of names that may be anybody's invention
 
 
@@ -46,11 +49,13 @@ def row_of(
     started_ms: int,
     duration_us: int,
 ) -> AuditRow:
-    """Return the row of an invocation that ended."""
-    ending, message, result = _ended(outcome)
+    """Return the row of an invocation that ended, without the digests: see `with_digests`."""
+    ending, message = _ended(outcome)
+    result = result_of(outcome)
     agent, args = work.agent, work.args
-    # In the order of the fields, without the constructor: this is made for every call.
-    return AuditRow._make(
+    # All fields in their order, without the constructor: this is made for every call.
+    return tuple.__new__(
+        AuditRow,
         (
             id,
             work.trigger,
@@ -68,9 +73,9 @@ def row_of(
             chain.id,
             chain.parent,
             len(args),
-            digest(args),
+            "",
             len(result),
-            digest(result),
+            "",
             work.epoch,
             work.reason,
             work.client,
@@ -78,8 +83,18 @@ def row_of(
             work.scheduled_at_ms,
             work.key,
             work.subject,
-        )
+        ),
     )
+
+
+def with_digests(row: AuditRow, args: bytes, result: bytes) -> AuditRow:
+    """Return a whole row, as it is stored."""
+    before, between, after = (
+        row[:_ARGS_DIGEST],
+        row[_ARGS_DIGEST + 1 : _RESULT_DIGEST],
+        row[_RESULT_DIGEST + 1 :],
+    )
+    return tuple.__new__(AuditRow, (*before, digest(args), *between, digest(result), *after))
 
 
 def refused_row(work: Work, error: RequestError, *, id: str, now_ms: int, more: int) -> AuditRow:  # noqa: A002
@@ -115,15 +130,22 @@ def refused_row(work: Work, error: RequestError, *, id: str, now_ms: int, more: 
     )
 
 
-def _ended(outcome: Outcome) -> tuple[Ending, str, bytes]:
-    """Return a row's outcome, message and result."""
+def result_of(outcome: Outcome) -> bytes:
+    """Return what a row counts as the result."""
     if type(outcome) is Done:
-        return "done", "", outcome.data
+        return outcome.data
+    return outcome.message.encode(errors="replace") if type(outcome) is Failed else b""
+
+
+def _ended(outcome: Outcome) -> tuple[Ending, str]:
+    """Return a row's outcome and message."""
+    if type(outcome) is Done:
+        return "done", ""
     if type(outcome) is Failed:
-        return "failed", outcome.message[:MESSAGE_CHARACTERS], outcome.message.encode(errors="replace")
+        return "failed", outcome.message[:MESSAGE_CHARACTERS]
     assert type(outcome) is Trapped  # noqa: S101 - for the type checker
     ending: Ending = "cancelled" if outcome.kind == "cancelled" else "trap"
-    return ending, outcome.message[:MESSAGE_CHARACTERS], b""
+    return ending, outcome.message[:MESSAGE_CHARACTERS]
 
 
 class Floods:

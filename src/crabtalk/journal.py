@@ -7,6 +7,7 @@ durable batch. Knows no queue and starts nothing.
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -15,13 +16,17 @@ from crabtalk.clock import Clock
 from crabtalk.errors import Internal, RequestError, StoreError
 from crabtalk.ids import new_id
 from crabtalk.runs import Run
-from crabtalk.store.engine import Engine, Write
+from crabtalk.store.engine import Engine, Later, Write
 from crabtalk.store.interfaces.audit import Audit, AuditRow
 from crabtalk.tools import Outcome
 from crabtalk.work import Work
 
 logger = logging.getLogger(__name__)
 
+_SMALL_BYTES: Final = 16 << 10  # of arguments and result: what is held until the row is made
+_ROW_BYTES: Final = 1024
+
+# Hears of each row before its digests are made.
 Listener = Callable[[Work, AuditRow, Outcome], None]
 
 
@@ -49,7 +54,12 @@ class Journal:
     def note(self, run: Run, outcome: Outcome) -> None:
         """Write the row of a run that has ended, with the next batch."""
         row = _row(run, outcome, self._clock.monotonic())
-        self._defer(row)
+        args, result = run.work.args, accounting.result_of(outcome)
+        size = len(args) + len(result)
+        if size <= _SMALL_BYTES:
+            self._defer(Later(partial(self._writes_of, row, args, result), _ROW_BYTES + size))
+        else:
+            self._defer(self._writes_of(row, args, result))
         self._tell(run, row, outcome)
 
     async def finish(self, run: Run, outcome: Outcome) -> None:
@@ -60,11 +70,11 @@ class Journal:
         """
         ended_s = self._clock.monotonic()
         if accounting.is_long(run.work, outcome):
-            row = await trio.to_thread.run_sync(partial(_row, run, outcome, ended_s))
+            row = await trio.to_thread.run_sync(partial(_whole_row, run, outcome, ended_s))
         else:
-            row = _row(run, outcome, ended_s)
+            row = _whole_row(run, outcome, ended_s)
         if run.work.finish is None:
-            self._defer(row)
+            self._defer(self._audit.row(row))
         elif (writes := _writes(run, outcome, row)) is not None:
             await self._commit([*writes, *self._audit.row(row)])
         self._tell(run, row, outcome)
@@ -76,15 +86,19 @@ class Journal:
         # Work that finishes something is its owner's to note: it may ask again, as often as it likes.
         if more is not None and work.finish is None:
             now_ms = self._clock.now_ms()
-            self._defer(accounting.refused_row(work, error, id=new_id(), now_ms=now_ms, more=more))
+            row = accounting.refused_row(work, error, id=new_id(), now_ms=now_ms, more=more)
+            self._defer(self._audit.row(row))
 
     def _tell(self, run: Run, row: AuditRow, outcome: Outcome) -> None:
         if self._listener is not None:
             self._listener(run.work, row, outcome)
 
-    def _defer(self, row: AuditRow) -> None:
+    def _writes_of(self, row: AuditRow, args: bytes, result: bytes) -> list[Write]:
+        return self._audit.row(accounting.with_digests(row, args, result))
+
+    def _defer(self, writes: Sequence[Write] | Later) -> None:
         try:
-            self._store.defer(self._audit.row(row))
+            self._store.defer(writes)
         except StoreError:
             # Whoever asked gets the outcome all the same: it happened.
             logger.exception("an audit row was not stored")
@@ -108,6 +122,11 @@ def _row(run: Run, outcome: Outcome, ended_s: float) -> AuditRow:
         started_ms=run.started_ms,
         duration_us=int((ended_s - run.started_s) * 1_000_000),
     )
+
+
+def _whole_row(run: Run, outcome: Outcome, ended_s: float) -> AuditRow:
+    row = _row(run, outcome, ended_s)
+    return accounting.with_digests(row, run.work.args, accounting.result_of(outcome))
 
 
 def _writes(run: Run, outcome: Outcome, row: AuditRow) -> Sequence[Write] | None:

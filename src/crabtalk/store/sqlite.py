@@ -21,6 +21,7 @@ from crabtalk.store import database
 from crabtalk.store.engine import (
     COLUMNS,
     MAX_KEY_BYTES,
+    Later,
     Statistics,
     Write,
     checked,
@@ -135,9 +136,10 @@ class SqliteEngine(_Rows):
         self._writing().submit(batch, checked(batch), waiter.finish)
         await waiter.wait()
 
-    def defer(self, batch: Sequence[Write]) -> None:
+    def defer(self, batch: Sequence[Write] | Later) -> None:
         """Take `batch` along with the next commit, at most 100 ms later; lost if power goes first."""
-        self._writing().defer(batch, checked(batch))
+        size = batch.size if isinstance(batch, Later) else checked(batch)
+        self._writing().defer(batch, size)
 
     def flush(self) -> None:
         """Make everything deferred durable; blocks the thread.
