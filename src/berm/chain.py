@@ -5,8 +5,8 @@ starts an invocation asks `refusal`, whoever runs one charges what it used.
 """
 
 import itertools
-import threading
 import time
+from threading import Lock
 
 from berm._outcome import MAX_DEADLINE, MAX_FUEL
 
@@ -32,9 +32,9 @@ class Chain:
         Raises:
             ValueError: if a bound is out of its range.
         """
-        for name, value in (("max_depth", max_depth), ("invocations", invocations), ("fuel", fuel)):
-            if not 1 <= value <= MAX_FUEL:
-                raise ValueError(f"{name}: expected 1 to {MAX_FUEL}, got {value}")
+        # Written out, as a chain is made for every call that begins one.
+        if not (0 < max_depth <= MAX_FUEL and 0 < invocations <= MAX_FUEL and 0 < fuel <= MAX_FUEL):
+            _refuse(max_depth=max_depth, invocations=invocations, fuel=fuel)
         if not 0 < deadline <= MAX_DEADLINE:
             raise ValueError(
                 f"deadline: expected more than 0 and at most {MAX_DEADLINE:g} seconds, got {deadline}"
@@ -44,7 +44,7 @@ class Chain:
         self.deadline_ns = time.monotonic_ns() + int(deadline * _NS)  # an instant of the monotonic clock
         self._invocations = invocations
         self._fuel = fuel
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @property
     def fuel_left(self) -> int:
@@ -74,3 +74,14 @@ class Chain:
         """Take instructions that an invocation used out of the budget."""
         with self._lock:
             self._fuel = max(0, self._fuel - instructions)
+
+
+def _refuse(**counts: int) -> None:
+    """Say which of these is out of its range.
+
+    Raises:
+        ValueError: if one is.
+    """
+    for name, value in counts.items():
+        if not 1 <= value <= MAX_FUEL:
+            raise ValueError(f"{name}: expected 1 to {MAX_FUEL}, got {value}")

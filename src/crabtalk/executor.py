@@ -31,8 +31,16 @@ from crabtalk.runs import Call, Run
 from crabtalk.store.engine import Engine
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.wakes import ChainRecord
-from crabtalk.tickets import State
-from crabtalk.tools import Context, Done, Failed, InlineProvider, Outcome, ToolProvider, Trapped, Trigger
+from crabtalk.tickets import ENDED, RUNNING
+from crabtalk.tools import (
+    OUTCOMES,
+    Context,
+    InlineProvider,
+    Outcome,
+    ToolProvider,
+    Trapped,
+    Trigger,
+)
 from crabtalk.turns import Threads
 from crabtalk.watchdog import GRACE_S
 from crabtalk.work import TAKEN_BACK, ExecutorLimits, ExecutorStatistics, Running, Work
@@ -45,7 +53,6 @@ Declarations = Callable[[AgentRecord, str], Bounds]
 _STOPPING: Final = "the daemon is stopping"
 _ROUTES: Final = 4096  # harnesses whose provider is remembered
 _UNASKED: Final = frozenset({Trigger.WAKE, Trigger.EVENT})
-_OUTCOMES: Final = (Done, Failed, Trapped)
 
 
 class Executor:
@@ -95,7 +102,7 @@ class Executor:
         except RequestError as error:
             self._journal.refuse(work, error)
             raise
-        if run.state is not State.RUNNING:
+        if run.state is not RUNNING:
             self._registered(run)
             self.start_ready()  # a concurrency that was raised since may let others start, or this one
             return self._drive(run)
@@ -105,7 +112,7 @@ class Executor:
             self._release(run)
             self._journal.refuse(work, error)
             raise
-        if isinstance(began, _OUTCOMES) and self._journal.is_quick(work, began):
+        if isinstance(began, OUTCOMES) and self._journal.is_quick(work, began):
             return self._end_at_once(run, began)
         return self._drive(self._registered(run), began)
 
@@ -118,7 +125,7 @@ class Executor:
             RequestError: as `start`.
         """
         outcome = self.start(work)
-        return outcome if isinstance(outcome, _OUTCOMES) else await outcome
+        return outcome if isinstance(outcome, OUTCOMES) else await outcome
 
     def cancel(self, invocation_id: str, reason: str = "it was cancelled") -> bool:
         """Stop one run; False if there is none of this id. Its outcome is a Trapped of kind `cancelled`."""
@@ -130,7 +137,7 @@ class Executor:
 
     def running(self) -> list[Running]:
         """Return everything that has not ended, oldest first."""
-        return [run.shown() for run in self._runs.values() if run.state is not State.ENDED]
+        return [run.shown() for run in self._runs.values() if run.state is not ENDED]
 
     def statistics(self) -> ExecutorStatistics:
         """Count what was done and is being done."""
@@ -332,7 +339,7 @@ class Executor:
                     run.started_ms, run.started_s = self._clock.now_ms(), self._clock.monotonic()
                     began = self._begin(run, run.started_s)
                 run.scope.deadline = run.deadline + GRACE_S
-                return began if isinstance(began, _OUTCOMES) else await began
+                return began if isinstance(began, OUTCOMES) else await began
         except RequestError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a provider raises, the daemon goes on
@@ -383,7 +390,7 @@ class Executor:
     def _registered(self, run: Run) -> Run:
         """Keep a run that does not end at once where it is seen and can be cancelled."""
         run.scope = trio.CancelScope()
-        if run.state is not State.RUNNING:
+        if run.state is not RUNNING:
             run.woken = trio.Event()
         self._runs[run.id] = run
         self._chains.note(run.chain)

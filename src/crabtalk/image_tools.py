@@ -6,6 +6,7 @@ terms of `tools`; no error of berm's leaves here.
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from typing import Final
 
 import trio
 
@@ -19,11 +20,24 @@ from crabtalk.images import Images, Unusable
 from crabtalk.invocation import Ended, drive_inline
 from crabtalk.linking import Ready
 from crabtalk.store.interfaces.agents import AgentRecord
-from crabtalk.tools import Context, Done, Failed, Outcome, Tool, Trapped, Trigger, Usage
+from crabtalk.tools import (
+    CALL,
+    EVENT,
+    OUTCOMES,
+    WAKE,
+    Context,
+    Done,
+    Failed,
+    Outcome,
+    Tool,
+    Trapped,
+    Usage,
+)
 
 # For berm, where the deadline is the driver's to see to: more than the hour that any chain has.
 _NEVER_S = 7200.0
 _LEAST_S = 1e-6  # berm has no deadline that has passed already; this one has when the guest starts
+_ENDED: Final = (berm.Done, berm.Failed)
 _BROKEN = "the tool is broken and could not be started"
 _SENTENCES = {
     berm.TrapCode.DEADLINE: "the tool took too long and was stopped",
@@ -70,7 +84,7 @@ class ImageTools:
             NotFound: if there is no such harness or tool.
         """
         outcome = self.call_inline(context, tool, args)
-        return outcome if isinstance(outcome, Done | Failed | Trapped) else await outcome
+        return outcome if isinstance(outcome, OUTCOMES) else await outcome
 
     def call_inline(self, context: Context, tool: str, args: bytes) -> Outcome | Awaitable[Outcome]:
         """As `call`, at once if the first slice is all.
@@ -111,7 +125,7 @@ class ImageTools:
         except Unusable as error:
             return Trapped(error.kind, str(error), sentence=_BROKEN)
         outcome = self._run(image, ready.declaration, context, tool, args)
-        return outcome if isinstance(outcome, Done | Failed | Trapped) else await outcome
+        return outcome if isinstance(outcome, OUTCOMES) else await outcome
 
     def _run(
         self, image: LinkedImage, one: HarnessDeclaration, context: Context, tool: str, args: bytes
@@ -127,7 +141,7 @@ class ImageTools:
         except BaseException:
             image.running -= 1
             raise
-        if isinstance(ended, Ended):
+        if isinstance(ended, _ENDED):
             image.running -= 1
             return _outcome(ended)
         return _finish(image, invocation, ended)
@@ -148,12 +162,12 @@ def _start(
     left_s = _NEVER_S if _has_movable_deadline(one) else context.deadline - trio.current_time()
     limits = berm.Limits(fuel=one.fuel, deadline=max(_LEAST_S, left_s))
     chain, depth = context.chain.berm, context.depth
-    if context.trigger is Trigger.WAKE:
+    if context.trigger is WAKE:
         return harness.start_wake(args, limits=limits, context=context, chain=chain, depth=depth)
-    if context.trigger is Trigger.EVENT:
+    if context.trigger is EVENT:
         return harness.start_notify(args, limits=limits, context=context, chain=chain, depth=depth)
     # What one guest hands to another need not be text; what a client or a model gets is.
-    raw = context.trigger is Trigger.CALL
+    raw = context.trigger is CALL
     return harness.start(tool, args, limits=limits, context=context, raw=raw, chain=chain, depth=depth)
 
 

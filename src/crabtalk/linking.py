@@ -48,7 +48,7 @@ class Linker:
         if (
             known is not None
             and known.declaration is declaration
-            and all(_identity(path) == found for path, found in known.places)
+            and (not known.places or all(_identity(path) == found for path, found in known.places))
         ):
             return known
         places = tuple((path, _identity(path)) for path in _paths(declaration, session_root))

@@ -11,7 +11,7 @@ import trio
 from crabtalk.chains import Chain
 from crabtalk.declarations import Bounds
 from crabtalk.tickets import State, Ticket
-from crabtalk.tools import Context, Outcome, Trapped, Trigger
+from crabtalk.tools import CALL, Context, Outcome, Trapped
 from crabtalk.turns import Threads
 from crabtalk.watchdog import GRACE_S
 from crabtalk.work import Running, Work
@@ -79,7 +79,7 @@ class Run(Ticket):
         depth: int,
         place: Place,
     ) -> None:
-        super().__init__(interactive=work.interactive, key=work.key, inherits=work.trigger is Trigger.CALL)
+        super().__init__(interactive=work.interactive, key=work.key, inherits=work.trigger is CALL)
         self.work = work
         self.id = id
         self.bounds = bounds

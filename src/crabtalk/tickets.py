@@ -5,6 +5,7 @@ Values and counts without rules: who may change what, and when, is in `work_queu
 
 from collections import OrderedDict, deque
 from enum import Enum
+from typing import Final
 
 
 class State(Enum):
@@ -19,6 +20,12 @@ class State(Enum):
     ENDED = "ended"
 
 
+# By names of the module, as each call looks at them ten times: a member of an Enum costs many times that.
+NEW: Final = State.NEW
+RUNNING: Final = State.RUNNING
+ENDED: Final = State.ENDED
+
+
 class Ticket:
     """One piece of work, as the queue sees it."""
 
@@ -29,7 +36,7 @@ class Ticket:
         self.interactive = interactive
         self.key = key
         self.inherits = inherits
-        self.state = State.NEW
+        self.state: State = NEW
         self.owner: Owner | None = None  # from here on the queue's
         self.size_bytes = 0  # of its pages, while suspended
         self.holds_key = False  # whether it is the one of its key

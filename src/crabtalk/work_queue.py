@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from crabtalk.errors import Busy
-from crabtalk.tickets import Agent, Owner, State, Ticket
+from crabtalk.tickets import ENDED, RUNNING, Agent, Owner, State, Ticket
 
 _T = TypeVar("_T")
 
@@ -146,7 +146,7 @@ class WorkQueue:
         Raises:
             Overloaded: if too many are suspended already; it goes on running then.
         """
-        owner = _owner_of(ticket, State.RUNNING)
+        owner = _owner_of(ticket, RUNNING)
         self._check_suspended(owner, size_bytes)
         self._leave(ticket, owner)
         ticket.state = State.SUSPENDED
@@ -176,9 +176,9 @@ class WorkQueue:
     def finish(self, ticket: Ticket) -> None:
         """Take a ticket out, wherever it is; its key stays in flight until `release_key`."""
         owner = ticket.owner
-        if owner is None or ticket.state is State.ENDED:
+        if owner is None or ticket.state is ENDED:
             return
-        if ticket.state is State.RUNNING:
+        if ticket.state is RUNNING:
             self._leave(ticket, owner)
         elif ticket.state is State.SUSPENDED:
             self._end_suspension(ticket, owner)
@@ -190,7 +190,7 @@ class WorkQueue:
         elif ticket.state is State.PARKED and ticket.key is not None:
             owner.keys[ticket.key].remove(ticket)
             self._dequeued(owner)
-        ticket.state = State.ENDED
+        ticket.state = ENDED
 
     def release_key(self, ticket: Ticket) -> None:
         """Let the next ticket of the same owner and key have its turn."""
@@ -234,7 +234,7 @@ class WorkQueue:
         return self._background < self._limits.background_slots and not owner.waiting[_BACKGROUND]
 
     def _run(self, ticket: Ticket, owner: Owner) -> None:
-        ticket.state = State.RUNNING
+        ticket.state = RUNNING
         owner.running += 1
         owner.agent.running += 1
         self._running += 1

@@ -9,7 +9,7 @@ from crabtalk.dispatch import Handler, Reply, Request
 from crabtalk.errors import BadRequest
 from crabtalk.runtime import Runtime
 from crabtalk.store.interfaces.audit import AuditRow
-from crabtalk.tools import Done, Failed, Outcome, Trapped, Trigger
+from crabtalk.tools import OUTCOMES, TOOL, Done, Failed, Outcome, Trapped
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 from crabtalk.work import Running, Work
 
@@ -22,7 +22,7 @@ def call_tool(runtime: Runtime, request: Request) -> Reply:
     """Run a tool; most end at once, and cost no task."""
     started_s = runtime.clock.monotonic()
     outcome = runtime.executor.start(_work(runtime, request))
-    if isinstance(outcome, Done | Failed | Trapped):
+    if isinstance(outcome, OUTCOMES):
         return _reply(outcome, runtime.clock.monotonic() - started_s)
     return _later(runtime, outcome, started_s)
 
@@ -68,7 +68,7 @@ def _work(runtime: Runtime, request: Request) -> Work:
     agent = runtime.agents.get(body.agent)
     session = runtime.sessions.of(agent, body.session_handle) if body.HasField("session_handle") else None
     return Work(
-        trigger=Trigger.TOOL,
+        trigger=TOOL,
         agent=agent,
         harness=body.harness,
         entry=body.tool,
