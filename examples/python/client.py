@@ -1,8 +1,9 @@
 # ruff: noqa: INP001 - a program
 """A client of the daemon in plain Python: a socket, and the messages generated from proto/crabtalk.proto.
 
-    protoc --python_out=. -I proto proto/crabtalk.proto
-    python client.py HOME AGENT HARNESS TOOL ARGS
+    PYTHONPATH=src/crabtalk/wire/pb python examples/python/client.py HOME AGENT HARNESS TOOL ARGS
+
+`crabtalk_pb2` lies there; elsewhere, `protoc --python_out=. -I proto proto/crabtalk.proto` makes it.
 
 Calls a tool and prints its result. Nothing of crabtalk is imported; `crabtalk.client` does all this and more.
 """
@@ -21,6 +22,8 @@ def connect(home: Path) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX)
         sock.connect(str(path))
         return sock
+    if not (home / "run" / "crabtalk.port").is_file():
+        sys.exit(f"no daemon runs in {home}")
     port = int((home / "run" / "crabtalk.port").read_text())
     token = (home / "run" / "crabtalk.token").read_text().strip()
     sock = socket.create_connection(("127.0.0.1", port))
@@ -66,4 +69,6 @@ def main(home: str, agent: str, harness: str, tool: str, args: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 6:  # noqa: PLR2004 - the program and what main takes
+        sys.exit("usage: client.py HOME AGENT HARNESS TOOL ARGS")
     main(*sys.argv[1:])

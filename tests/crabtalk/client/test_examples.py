@@ -97,3 +97,13 @@ def test_a_tool_that_says_no_is_told(client, home):
     done = run(client, home, "ann", "echo", "echo", "{}")
     assert done.returncode == 1
     assert done.stderr.startswith("failed: ")
+
+
+def test_the_python_client_says_what_it_takes(python_client):
+    done = run(python_client)
+    assert (done.returncode, done.stderr) == (1, "usage: client.py HOME AGENT HARNESS TOOL ARGS\n")
+
+
+def test_the_python_client_says_that_no_daemon_runs(python_client, tmp_path):
+    done = run(python_client, tmp_path, "ann", "echo", "echo", "{}")
+    assert (done.returncode, done.stderr) == (1, f"no daemon runs in {tmp_path}\n")
