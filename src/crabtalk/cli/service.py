@@ -37,11 +37,20 @@ def _install(args: argparse.Namespace) -> int:
         print(text, end="")
         _announce(f"write {file}", manager.start(service))
         return DONE
-    if file.exists():  # launchd takes no unit that it has already
+    was_there = file.exists()
+    if was_there:  # launchd takes no unit that it has already
         for command in manager.stop(service):
             _run(command, quiet=True)
     _write(file, text)
-    _run_all(manager.start(service))
+    first, *others = manager.start(service)
+    if (status := _run(first)) != 0:
+        if not was_there:
+            file.unlink()
+        raise CommandError(
+            f"{shlex.join(first)} ended with {status}, and no daemon was started; "
+            "`crabtalk up` runs it without a service manager"
+        )
+    _run_all(others)
     print(f"{service.name} runs, and starts with your session; its unit is {file}", file=sys.stderr)
     if isinstance(manager, Systemd) and not (_LINGERING / getpass.getuser()).exists():
         print("to start it with the machine: loginctl enable-linger", file=sys.stderr)

@@ -203,6 +203,22 @@ def test_a_unit_that_does_not_start_is_an_error(monkeypatch, capfd):
     assert "restart crabtalk-" in capfd.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.usefixtures("asked")
+def test_where_no_service_manager_answers_nothing_is_left(home, monkeypatch, capfd):
+    monkeypatch.setenv("FAIL_ON", "daemon-reload")
+    assert main(["service", "install"]) == HOST_ERROR
+    assert "and no daemon was started; `crabtalk up` runs" in capfd.readouterr().err.splitlines()[-1]
+    assert not Systemd().file(Service(home)).exists()
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_unit_that_was_there_stays_when_the_service_manager_is_gone(home, monkeypatch):
+    assert main(["service", "install"]) == DONE
+    monkeypatch.setenv("FAIL_ON", "daemon-reload")
+    assert main(["service", "install"]) == HOST_ERROR
+    assert Systemd().file(Service(home)).exists()
+
+
 def test_status_and_logs_ask_the_service_manager(asked, home, monkeypatch):
     name = Service(home).name
     assert main(["service", "status"]) == DONE
