@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import hashlib
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -168,6 +169,8 @@ def _found(client: "SyncClient", text: str) -> "pb.HarnessInfo":
     for info in stored:
         if info.name == text or (len(text) >= _MIN_DIGITS and info.sha256.startswith(text.lower())):
             return info
+    if not _is_sha256(text):
+        raise CommandError(f"no image is stored as {text!r}; see crabtalk harness ls")
     return client.inspect_harness(digest=text)  # older bytes, that only a pin still holds
 
 
@@ -192,9 +195,15 @@ def _upgrade(args: argparse.Namespace) -> int:
 def _stored(client: "SyncClient", text: str) -> str:
     """Return the sha256 of what is meant, and store a file first."""
     path = Path(text)
-    if not text or not path.is_file():
+    if not text or (_is_sha256(text) and not path.is_file()):
         return text
+    if not path.is_file():
+        raise CommandError(f"there is no file {text}, and it is no sha256 of an image")
     return _put(client, path, path.name.removesuffix(".elf"), None).sha256
+
+
+def _is_sha256(text: str) -> bool:
+    return re.fullmatch(r"[0-9A-Fa-f]{64}", text) is not None
 
 
 ACTIONS = {

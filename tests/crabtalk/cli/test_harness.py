@@ -76,7 +76,14 @@ def test_inspect_finds_an_image(run, agent, alarm, sha256, which):
 
 
 def test_an_image_that_is_not_there_is_an_error(run):
-    assert run("harness", "inspect", "nothing")[0] == HOST_ERROR
+    said = "crabtalk: no image is stored as 'nothing'; see crabtalk harness ls\n"
+    assert run("harness", "inspect", "nothing") == (HOST_ERROR, b"", said)
+    assert run("harness", "inspect", "0" * 64)[0] == HOST_ERROR
+
+
+def test_an_upgrade_to_a_file_that_is_not_there_is_an_error(run, agent):
+    said = "crabtalk: there is no file no.elf, and it is no sha256 of an image\n"
+    assert run("harness", "upgrade", agent, "alarm", "no.elf") == (HOST_ERROR, b"", said)
 
 
 def test_rm_refuses_what_is_declared_and_removes_the_rest(run, ask, agent, echo):
