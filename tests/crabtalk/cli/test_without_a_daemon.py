@@ -34,6 +34,12 @@ def test_a_command_that_needs_one_is_one_sentence(command, home, capfd):
     assert "crabtalk up" in line
 
 
+def test_the_daemon_of_another_home_is_started_with_that_home(tmp_path, capfd):
+    other = tmp_path / "not mine"
+    assert main(["agent", "ls", "--home", str(other)]) == HOST_ERROR
+    assert capfd.readouterr().err.endswith(f"; start it with `crabtalk up --home '{other}'`\n")
+
+
 def test_status_says_so_and_exits_with_1(home, capfd):
     assert main(["status"]) == HOST_ERROR
     assert capfd.readouterr().out == f"daemon\tnot running\nhome\t{home}\n"
