@@ -151,7 +151,7 @@ def _search(args: argparse.Namespace) -> int:
 
 def _window_line(item: "pb.SessionWindowItem", *, is_hit: bool) -> str:
     mark = ">" if is_hit else " "
-    said = f"({item.tool_name})" if item.tool_name and not item.snippet else item.snippet
+    said = f"({item.tool_name})" if item.tool_name and not item.snippet else " ".join(item.snippet.split())
     more = "…" if item.truncated else ""
     return f"{mark} {escape_line(f'{item.role}: {said}{more}')}"
 

@@ -4,6 +4,7 @@ Calendars end here: the daemon knows instants.
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -65,7 +66,12 @@ def _add_rm(parser: Parser) -> None:
 
 
 def _at(args: argparse.Namespace) -> int:
-    return _schedule(args, instant_ms(args.when, _now_ms(), args.zone))
+    now_ms = _now_ms()
+    at_ms = instant_ms(args.when, now_ms, args.zone)
+    done = _schedule(args, at_ms)
+    if at_ms < now_ms:
+        print(f"{show_instant(at_ms)} has passed, so it is due at once", file=sys.stderr)
+    return done
 
 
 def _in(args: argparse.Namespace) -> int:

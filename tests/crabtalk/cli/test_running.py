@@ -80,6 +80,12 @@ def test_a_wake_is_listed_until_it_is_removed(run, agent):
     assert run("wake", "ls", agent) == (DONE, b"", "")
 
 
+def test_an_instant_that_has_passed_is_due_at_once_and_the_command_says_so(run, agent, rows):
+    status, _, err = run("wake", "at", "2020-01-01T08:00Z", agent, "alarm", "late")
+    assert (status, err) == (DONE, f"{show_instant(1577865600000)} has passed, so it is due at once\n")
+    until(lambda: [row for row in rows() if row["trigger"] == "wake"])
+
+
 def test_a_wake_may_be_a_turn_of_the_agent_itself(run, ask, agent, rows):
     made = ask("wake", "in", "1d", agent, ".", "look around")
     assert f"{agent}\t.\t\tpending".encode() in run("wake", "ls", agent)[1]
@@ -258,3 +264,12 @@ def test_another_version_on_the_other_side_is_said(run, monkeypatch):
     status, out, err = run("version")
     assert (status, err) == (DONE, "crabtalk: the daemon runs another version: restart it\n")
     assert out.splitlines()[0] == b"command\t0.0.9"
+
+
+def test_a_message_of_several_lines_is_one_line_of_what_was_found(run, agent, background):
+    asking = background("ask", agent, "narwhals\n\n  and whales")
+    asking.communicate(timeout=WITHIN_S)
+    assert asking.returncode == DONE
+    status, out, err = run("sessions", "search", "narwhals", "--agent", agent)
+    assert (status, err) == (DONE, "")
+    assert "> user: narwhals and whales" in out.decode().splitlines()
