@@ -72,6 +72,10 @@ def _is_ours(error: Exception) -> bool:
 def _dispatch(arguments: list[str]) -> int:
     summaries = {name: summary for name, (_, summary) in COMMANDS.items()}
     about = "Talk to the daemon that decides when harnesses run."
+    if arguments and arguments[0].partition("=")[0] == "--home":
+        raise exits.CommandError(
+            "--home goes after the command: crabtalk status --home DIR", status=exits.USAGE
+        )
     name = _choose("crabtalk", about, summaries, arguments[:1])
     path, summary = COMMANDS[name]
     module = importlib.import_module(path)

@@ -1,6 +1,7 @@
 """`crabtalk event`: publish, watch, and deliver to a harness's `on_notify` or as turns of an agent."""
 
 import argparse
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,15 @@ def _add_subscribe(parser: Parser) -> None:
 
 
 def _add_unsubscribe(parser: Parser) -> None:
-    parser.add_argument("ids", metavar="ID", type=count, nargs="+", help="as `crabtalk event ls` shows them")
+    parser.add_argument(
+        "ids", metavar="ID", type=_subscription, nargs="+", help="as `crabtalk event ls` shows them"
+    )
+
+
+def _subscription(text: str) -> int:
+    if not re.fullmatch(r"\d{1,19}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"expected a subscription's number, got {text!r}")
+    return int(text)
 
 
 def _publish(args: argparse.Namespace) -> int:

@@ -121,6 +121,15 @@ def test_ps_is_quick_and_imports_no_event_loop(daemon):
     [
         ([], "crabtalk: a command is missing; see crabtalk --help"),
         (["start"], "crabtalk: there is no command 'start'; see crabtalk --help"),
+        (["--home", "x", "ps"], "crabtalk: --home goes after the command: crabtalk status --home DIR"),
+        (["--home=x", "ps"], "crabtalk: --home goes after the command: crabtalk status --home DIR"),
+        (
+            ["event", "unsubscribe", "first"],
+            (
+                "crabtalk event unsubscribe: argument ID: expected a subscription's number, got 'first'; "
+                "see crabtalk event unsubscribe --help"
+            ),
+        ),
         (["harness"], "crabtalk harness: an action is missing; see crabtalk harness --help"),
         (["agent", "new"], "crabtalk agent: there is no action 'new'; see crabtalk agent --help"),
         (
