@@ -204,7 +204,7 @@ def listing(read: Reader, most: int) -> Reader:
 def tables(read: Reader, value: object, most: int) -> list[Any]:
     """Read a list of tables."""
     if not isinstance(value, list | tuple):
-        raise Flaw(f"expected a list of tables, got {kind(value)}")
+        raise Flaw(f"expected a list of tables, in TOML `[[…]]`, got {kind(value)}")
     if len(value) > most:
         raise Flaw(f"{len(value)} entries, at most {most} are allowed")
     return [within(f"[{index}]", read, one) for index, one in enumerate(value)]

@@ -333,3 +333,8 @@ def test_the_page_explains_every_key():
     page = (ROOT / "docs" / "declarations.md").read_text(encoding="utf-8")
     for key in (*AGENT_KEYS, *HARNESS_KEYS, *declared_servers.KEYS):
         assert f"`{key}`" in page
+
+
+def test_one_table_where_a_list_is_wanted_is_told_how_toml_writes_one():
+    with pytest.raises(BadRequest, match=r"in TOML `\[\[…\]\]`, got a table - at `harnesses`"):
+        parse_config({"harnesses": {"name": "os"}})
