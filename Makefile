@@ -1,6 +1,6 @@
 # Everything runs inside .venv, which `make` creates and updates when pyproject.toml changes.
 #
-#   make demo        real calls, a refused escape, a trap report, a daemon
+#   make demo        real calls, a refused escape, a trap report, a daemon, a conversation
 #   make test        the whole suite except the long counts
 #   make bench       the figures of bench/README.md, as ratios in one run
 #   make lint        ruff, mypy --strict, stubtest

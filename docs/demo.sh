@@ -2,6 +2,7 @@
 # What `make demo` shows. Each command is printed, run, and must end as its line here says.
 set -u
 image=${TMPDIR:-/tmp}/berm-demo-$$.elf
+work=$(mktemp -d)
 CRABTALK_HOME=$(mktemp -d)
 export CRABTALK_HOME
 daemon=
@@ -11,7 +12,7 @@ clean_up() {
     for process in $tail $daemon; do
         kill "$process" 2> /dev/null
     done
-    rm -rf "$image" "$CRABTALK_HOME"
+    rm -rf "$image" "$work" "$CRABTALK_HOME"
 }
 trap clean_up EXIT
 
@@ -77,6 +78,12 @@ say 'A tool that never ends is stopped.'
 expect 1 berm run "$image" halve '{"number":0}' --deadline 0.2
 
 say 'A daemon decides when tools run, and keeps what they keep. Here it has a home of its own, a temporary one.'
+cat > "$CRABTALK_HOME/config.toml" << TOML
+[models.demo]
+provider = "scripted"       # or "openai", "anthropic": see docs/models.md
+script = "$PWD/docs/examples/conversation.toml"
+
+TOML
 echo '$ crabtalkd &'
 crabtalkd 2> "$CRABTALK_HOME/log" &
 daemon=$!
@@ -118,6 +125,33 @@ wait "$tail"
 tail=
 echo "$ crabtalk event tail -n 1 'reminders:*'"
 cat "$CRABTALK_HOME/events"
+
+say 'An agent with a model can be talked to. This one has a shell in a directory, and a script for a model.'
+cp docs/examples/ledger.c "$work"
+cat > "$CRABTALK_HOME/coder.toml" << TOML
+name = "coder"
+description = "You mend programs."
+
+[[harnesses]]
+name = "os"
+root = "$work"
+
+[[harnesses]]
+name = "reminders"
+zone = "Europe/Berlin"
+storage = "1MiB"
+schedule = 100
+topics = ["reminders:*"]
+TOML
+expect 0 cat "$CRABTALK_HOME/config.toml" "$CRABTALK_HOME/coder.toml"
+expect 0 crabtalk agent add "$CRABTALK_HOME/coder.toml"
+expect 0 crabtalk ask -v --session demo coder 'In ledger.c, the tool amount dies for age 3. Mend it.'
+expect 1 diff docs/examples/ledger.c "$work/ledger.c"
+expect 0 berm run "$work/ledger.elf" amount '{"age":3}'
+expect 0 crabtalk ask -v --session demo coder 'Remind me in 2 hours to read the change.'
+
+say 'What was said is kept, and found.'
+expect 0 crabtalk sessions search oldest
 
 say 'Everything that ran has left a row.'
 expect 0 crabtalk audit

@@ -1,6 +1,7 @@
 """A script as a model: which turn answers, what is said, and every mistake of a file."""
 
 import json
+from pathlib import Path
 
 import pytest
 import trio
@@ -8,11 +9,13 @@ import trio
 from crabtalk.conversation.messages import Message, ToolCall, Usage
 from crabtalk.conversation.model import ModelRequest, TextDelta
 from crabtalk.errors import ConfigError
-from crabtalk.providers.script import parse_script
+from crabtalk.providers.script import load_script, parse_script
 from crabtalk.providers.scripted import ScriptedProvider
 from model_endpoints import HELLO, collect, heard, tool
 
 pytestmark = pytest.mark.trio
+
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
 
 def written(path, *turns):
@@ -195,3 +198,9 @@ async def test_a_pattern_and_a_delay_are_checked_too():
     for turn in ({"expect": {"matches": "("}}, {"delay": "soon"}):
         with pytest.raises(ConfigError):
             parse_script({"turns": [turn]})
+
+
+async def test_the_script_of_the_demo_mends_what_the_example_has():
+    script = load_script(EXAMPLES / "conversation.toml")
+    (edit,) = [call for turn in script.turns for call in turn.calls if call.name == "edit"]
+    assert (EXAMPLES / edit.arguments["path"]).read_text().count(edit.arguments["old"]) == 1
