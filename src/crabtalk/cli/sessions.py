@@ -52,7 +52,7 @@ def _add_search(parser: Parser) -> None:
     _add_filters(parser)
     parser.add_argument("-n", "--count", metavar="N", type=count, help="the best N (default: 10)")
     parser.add_argument(
-        "-C", "--context", metavar="N", type=_context, help="messages before and after (default: 1)"
+        "--context", metavar="N", type=_context, help="messages before and after (default: 1)"
     )
     add_json(parser)
 

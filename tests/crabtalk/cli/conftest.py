@@ -20,8 +20,11 @@ GONE_WITHIN_S = 30
 class Daemon:
     """Runs `crabtalk up`; its home has a short name, because a socket's path must be."""
 
-    def __init__(self):
+    def __init__(self, **files):
+        """Start one; `files` are texts by name, with `_` for the dot, that lie in its home from the start."""
         self.home = Path(tempfile.mkdtemp(prefix="ct", dir="/tmp"))
+        for name, text in files.items():
+            (self.home / name.replace("_", ".")).write_text(text)
         self.log = self.home / "daemon.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -52,6 +55,23 @@ class Daemon:
 @pytest.fixture(scope="session")
 def alarm(build):
     return build("tests/guests/alarm.c")
+
+
+@pytest.fixture(scope="package")
+def another_daemon():
+    """Start daemons of a test module's own; see `Daemon`."""
+    daemons = []
+
+    def another_daemon(**files):
+        daemons.append(Daemon(**files))
+        daemons[-1].wait()
+        return daemons[-1]
+
+    yield another_daemon
+    for daemon in daemons:
+        daemon.process.kill()
+        daemon.process.wait()
+        shutil.rmtree(daemon.home)
 
 
 @pytest.fixture(scope="package")

@@ -145,4 +145,5 @@ class Chat:
             self._view.note("cancelled")
         elif ended.error:
             self._view.complain(ended.error)
-        self._session.spoken(ended)
+        self._view.gap()
+        self._session.spoken()

@@ -15,13 +15,12 @@ from crabtalk.cli.chat.attention import Attention
 from crabtalk.cli.chat.input import LineInput
 from crabtalk.cli.chat.loop import heed_signals
 from crabtalk.cli.chat.questions import Questions
-from crabtalk.cli.chat.session import named, sender
+from crabtalk.cli.chat.session import named, new_handle, sender
 from crabtalk.cli.chat.turn import Ended, Left, Turns, alongside
 from crabtalk.cli.chat.view import Call, PlainView
 from crabtalk.cli.complaining import complain
 from crabtalk.client.asynchronous import Client, connect
 from crabtalk.client.finding import NotRunning
-from crabtalk.ids import new_id
 
 if TYPE_CHECKING:
     from crabtalk.wire.pb import crabtalk_pb2 as pb
@@ -43,7 +42,7 @@ async def _connected(args: argparse.Namespace, content: str) -> int:
 async def _ask(client: Client, args: argparse.Namespace, content: str) -> int:
     agents = (await client.list_agents()).agents
     fields = _fields(args, agents, content)
-    handle = args.session or ("" if args.ephemeral else f"ask:{new_id()}")
+    handle = args.session or ("" if args.ephemeral else new_handle("ask:"))
     view = AnswerView(live=is_terminal(sys.stdout) and not args.json, verbose=args.verbose or can_ask())
     attention = Attention()
     attention.entry = entry = LineInput(prompts=sys.stderr)

@@ -2,13 +2,13 @@
 
 import contextlib
 import getpass
+import secrets
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from berm.cli.exits import USAGE, CommandError
-from crabtalk.cli.chat.turn import Ended
 from crabtalk.errors import NotFound
-from crabtalk.ids import new_id
 
 if TYPE_CHECKING:
     from crabtalk.client.asynchronous import Client
@@ -27,7 +27,7 @@ class Session:
         self.agents = {one.id: one for one in agents}
         self.sender = sender()
         self.root: str | None = None
-        self.handle = f"{START}{new_id()}"
+        self.handle = new_handle(START)
         self.title = ""
         self.opened = False  # the daemon has it
         self.messages: Sequence[pb.ConversationMessage] = ()  # of one that was resumed
@@ -78,7 +78,7 @@ class Session:
     def begin(self, agent: "pb.AgentInfo | None" = None) -> None:
         """Begin another session, with another agent or the same."""
         self.agent = agent or self.agent
-        self.handle, self.title, self.opened, self.messages = f"{START}{new_id()}", "", False, ()
+        self.handle, self.title, self.opened, self.messages = new_handle(START), "", False, ()
 
     async def resume(self, handle: str) -> None:
         """Go on with a session that there is.
@@ -113,7 +113,7 @@ class Session:
         """Return the fields of a turn's request."""
         return {"agent": self.agent.id, "content": content, "sender": self.sender}
 
-    def spoken(self, _ended: Ended) -> None:
+    def spoken(self) -> None:
         """Take note that there was a turn."""
         self.opened = True
 
@@ -140,6 +140,11 @@ def named(agents: Sequence["pb.AgentInfo"], text: str) -> "pb.AgentInfo":
         if one.id == text:
             return one
     raise NotFound(f"there is no agent {text}")
+
+
+def new_handle(start: str) -> str:
+    """Return a handle that nobody has, and that says when it was made, in UTC."""
+    return f"{start}{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
 def sender() -> str:

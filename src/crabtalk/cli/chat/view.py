@@ -71,6 +71,9 @@ class View(Protocol):
     def end(self) -> None:
         """Make everything final that is shown."""
 
+    def gap(self) -> None:
+        """Set a turn apart from what follows."""
+
 
 class Calls:
     """The calls of one answer that have no result, by what is known of their ids."""
@@ -186,6 +189,9 @@ class PlainView:
         self.text_ended()
         self._calls.clear()
 
+    def gap(self) -> None:
+        """Leave none: what is read line by line has no need of it."""
+
 
 class TerminalView:
     """Draws on a terminal: Markdown, and what runs."""
@@ -282,6 +288,10 @@ class TerminalView:
         self._waiting_since = None
         self._calls.clear()
         self._draw([])
+
+    def gap(self) -> None:
+        """Leave an empty line."""
+        self._draw([""])
 
     # Drawing
 

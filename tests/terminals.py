@@ -1,0 +1,89 @@
+"""A person at a terminal: types, and reads what is shown, waiting for it and for nothing else."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import sys
+import termios
+import time
+
+WITHIN_S = 30
+# CSI and two-byte sequences, as terminals understand them.
+SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_=>])")
+# What a terminal answers: device status, attributes, colours, the answerback.
+QUERY = re.compile(r"\x1b\[[0-9;?>]*[nc]|\x1b\]\d+;\?|\x05|\x1bZ")
+
+
+class Terminal:
+    """Runs a program whose stdin, stdout and stderr are one terminal."""
+
+    def __init__(self, *command, columns=80, lines=24, **environment):
+        self.shown = ""  # everything, as it was sent
+        self._read_to = 0
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            os.environ.pop("NO_COLOR", None)
+            os.environ.update({"LC_ALL": "C.UTF-8", "TERM": "xterm-256color", **environment})
+            os.execv(command[0], command)
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    @property
+    def text(self):
+        """What was shown, without the sequences that a terminal acts on."""
+        return SEQUENCE.sub("", self.shown).replace("\r", "")
+
+    def wait_for(self, wanted):
+        """Wait until something is shown after what was waited for before."""
+        deadline = time.monotonic() + WITHIN_S
+        while (found := self.text.find(wanted, self._read_to)) < 0:
+            assert time.monotonic() < deadline, self._complaint(wanted)
+            assert self._receive(), self._complaint(wanted)
+        self._read_to = found + len(wanted)
+        return self
+
+    def type(self, keys):
+        os.write(self.master, keys.encode())
+        return self
+
+    def say(self, text):
+        """Type a line and send it."""
+        return self.type(f"{text}\r")
+
+    def ended(self):
+        """Wait for the program's end; return its exit code."""
+        while self._receive():
+            pass
+        self.close()
+        return os.waitstatus_to_exitcode(self.status)
+
+    def close(self):
+        """Let the terminal go away, and the program with it."""
+        if self.master is not None:
+            os.close(self.master)
+            self.master = None
+            self.status = os.waitpid(self.pid, 0)[1]
+
+    def echoes(self):
+        """Say whether the terminal shows what is typed."""
+        return bool(termios.tcgetattr(self.master)[3] & termios.ECHO)
+
+    def _complaint(self, wanted):
+        before, after = self.text[: self._read_to], self.text[self._read_to :]
+        return f"{wanted!r} was not shown after:\n{before}\n--- then\n{after}"
+
+    def _receive(self):
+        if not select.select([self.master], [], [], WITHIN_S)[0]:
+            return False
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:  # Linux says EIO at the end
+            return False
+        self.shown += data.decode(errors="replace")
+        return bool(data)
+
+
+def crabtalk(*arguments, **options):
+    return Terminal(sys.executable, "-W", "error", "-m", "crabtalk", *arguments, **options)
