@@ -92,7 +92,10 @@ class Client:
 
 @contextlib.asynccontextmanager
 async def serving(store, config=None, clock=None, **options):
-    """Serve a store over memory; another daemon may follow on the same one. `options` are `open_runtime`'s."""
+    """Serve a store over memory; another daemon may follow on the same one.
+
+    `options` are those of `open_runtime`.
+    """
     config = config or Config()
     logs = Logs(config.log, config.secrets.values(), lambda _line: None)
     logging.getLogger("crabtalk").addHandler(logs)

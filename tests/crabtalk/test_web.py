@@ -603,7 +603,9 @@ async def test_no_descriptor_is_leaked(get, serve):
         await get(good)
         with pytest.raises(Failure):
             await get(bad)
-    assert await settled() == before
+    with anyio.fail_after(10):  # other tests' threads close theirs when they come to it
+        while await settled() != before:  # noqa: ASYNC110 - threads
+            await anyio.sleep(0.05)
 
 
 # TLS
