@@ -28,6 +28,7 @@ class Terminal:
             os.environ.pop("NO_COLOR", None)
             os.environ.update({"LC_ALL": "C.UTF-8", "TERM": "xterm-256color", **environment})
             os.execv(command[0], command)
+        os.set_inheritable(self.master, False)  # else the next terminal's program keeps this one open
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     @property
@@ -37,12 +38,22 @@ class Terminal:
 
     def wait_for(self, wanted):
         """Wait until something is shown after what was waited for before."""
+        self.wait_for_one(wanted)
+        return self
+
+    def wait_for_one(self, *wanted):
+        """Wait until one of several things is shown, and return which."""
         deadline = time.monotonic() + WITHIN_S
-        while (found := self.text.find(wanted, self._read_to)) < 0:
+        while not (found := self._first_of(wanted)):
             assert time.monotonic() < deadline, self._complaint(wanted)
             assert self._receive(), self._complaint(wanted)
-        self._read_to = found + len(wanted)
-        return self
+        place, which = found
+        self._read_to = place + len(which)
+        return which
+
+    def _first_of(self, wanted):
+        places = [(self.text.find(one, self._read_to), one) for one in wanted]
+        return min((found for found in places if found[0] >= 0), default=None)
 
     def type(self, keys):
         os.write(self.master, keys.encode())

@@ -31,7 +31,7 @@ class Attention:
         self.entry: Input | None = None  # where it is read
         self._steps: deque[pb.StreamEvent | pb.CompactResponse | CrabtalkError | None] = deque()
         self._interrupts = 0
-        self._gone = False
+        self.is_gone = False  # the person
         self._arrived = anyio.Event()
 
     # What comes
@@ -46,7 +46,7 @@ class Attention:
 
     def gone(self) -> None:
         """Take that nobody is there any more."""
-        self._gone = True
+        self.is_gone = True
         if self.reading and self.entry is not None:
             self.entry.end()
         self._arrived.set()
@@ -104,7 +104,7 @@ class Attention:
     ) -> "pb.StreamEvent | pb.CompactResponse | pb.Prompt | Interrupt | CrabtalkError | None":
         """Wait for what comes next: a Ctrl-C, a question, or a step; None and errors end the steps."""
         while True:
-            if self._gone:
+            if self.is_gone:
                 return "gone"
             if self._interrupts:
                 self._interrupts -= 1

@@ -149,7 +149,9 @@ class LineInput:
         """Read what there is; it may be a file, for which nobody can wait."""
         with contextlib.suppress(PermissionError):
             await anyio.wait_readable(sys.stdin.fileno())
-        data = os.read(sys.stdin.fileno(), 1 << 16)
+        data = b""
+        with contextlib.suppress(OSError):  # of a terminal that has gone away
+            data = os.read(sys.stdin.fileno(), 1 << 16)
         *lines, self._part = (self._part + data).split(b"\n")
         if not data or len(self._part) > MAX_LINE_BYTES:
             lines += [self._part] if self._part else []
@@ -193,22 +195,27 @@ class EditorInput:
 
     def withdraw(self) -> None:
         """End the reading, and wipe it off the screen."""
-        reading, self._reading = self._reading, None
-        if reading is not None:
-            reading.app.erase_when_done = True
-            reading.app.exit(exception=Withdrawn(reading.default_buffer.text))
+        if self._reading is not None:
+            self._reading.app.erase_when_done = True
+            self._stop(Withdrawn(self._reading.default_buffer.text))
 
     def interrupt(self) -> None:
         """End the reading, as Ctrl-C."""
-        reading, self._reading = self._reading, None
-        if reading is not None:
-            reading.app.exit(exception=Interrupted(reading.default_buffer.text))
+        if self._reading is not None:
+            self._stop(Interrupted(self._reading.default_buffer.text))
 
     def end(self) -> None:
         """End the reading, as Ctrl-D."""
+        self._stop(EOFError())
+
+    def _stop(self, why: Exception) -> None:
+        """End the reading, unless it has ended and nobody has taken note yet."""
         reading, self._reading = self._reading, None
-        if reading is not None:
-            reading.app.exit(exception=EOFError())
+        if reading is None:
+            return
+        future = reading.app.future
+        if future is not None and not future.done():
+            reading.app.exit(exception=why)
 
     async def _read(self, editor: "PromptSession[str]", prompt: str, draft: str) -> str:
         def begun() -> None:

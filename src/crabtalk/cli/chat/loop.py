@@ -1,8 +1,9 @@
 """The chat: reads what a person says, and does what it means, until the person leaves."""
 
 import argparse
+import contextlib
 import signal
-from contextlib import ExitStack
+import sys
 from typing import Final
 
 import anyio
@@ -46,10 +47,13 @@ async def _chat(client: Client, args: argparse.Namespace, *, plain: bool) -> int
     questions = Questions(client, attention, entry, view, session.name_of)
     turns = Turns(client, attention, questions, view)
     loop = Chat(session, attention, entry, view, questions, turns)
-    with ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         if not plain:
             stack.enter_context(quiet())  # the editor shows what is typed
-        async with alongside(lambda: attention.follow_prompts(client), lambda: heed_signals(attention)):
+        tasks = [lambda: heed_signals(attention)]
+        if sys.stdin.isatty():  # else there is no person to ask
+            tasks.append(lambda: attention.follow_prompts(client))
+        async with alongside(*tasks):
             return await loop.run()
 
 
@@ -94,9 +98,11 @@ class Chat:
                 if text.strip():
                     await self._do(text)
         except (Leaving, Left, EOFError):
+            pass
+        with contextlib.suppress(OSError):  # the terminal may have gone away
             self._view.end()
-        if farewell := self._session.farewell():
-            self._view.note(farewell)
+            if farewell := self._session.farewell():
+                self._view.note(farewell)
         return DONE
 
     async def _read(self) -> str:
@@ -119,6 +125,8 @@ class Chat:
                     self._view.note("Ctrl-C again, or Ctrl-D, leaves")
 
     async def _read_once(self, draft: str) -> str:
+        if self._attention.is_gone:
+            raise EOFError
         if self._attention.take_interrupt():
             raise Interrupted
         self._attention.reading = "line"

@@ -49,7 +49,13 @@ class Questions:
             EOFError: there is nobody any more.
             ConnectionLost: the daemon has gone.
         """
-        self._view.end()
+        self._view.pause()
+        try:
+            await self._ask(prompt)
+        finally:
+            self._view.resume()
+
+    async def _ask(self, prompt: "pb.Prompt") -> None:
         self._view.note(self._described(prompt))
         try:
             answer = await self._answer(prompt)

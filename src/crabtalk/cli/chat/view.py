@@ -74,6 +74,12 @@ class View(Protocol):
     def gap(self) -> None:
         """Set a turn apart from what follows."""
 
+    def pause(self) -> None:
+        """Let nothing move while the person is asked something."""
+
+    def resume(self) -> None:
+        """Go on."""
+
 
 class Calls:
     """The calls of one answer that have no result, by what is known of their ids."""
@@ -192,6 +198,13 @@ class PlainView:
     def gap(self) -> None:
         """Leave none: what is read line by line has no need of it."""
 
+    def pause(self) -> None:
+        """End the line."""
+        self.text_ended()
+
+    def resume(self) -> None:
+        """Nothing moves."""
+
 
 class TerminalView:
     """Draws on a terminal: Markdown, and what runs."""
@@ -206,6 +219,7 @@ class TerminalView:
         self._live = 0  # lines below the last final one
         self._shown: list[str] = []
         self._changed = False
+        self._paused = False
         fancy = "utf" in (sys.stdout.encoding or "").lower()
         self._done, self._failed, self._spinner = (
             ("✓", "✗", _SPINNER) if fancy else ("+", "x", _ASCII_SPINNER)
@@ -289,6 +303,16 @@ class TerminalView:
         self._calls.clear()
         self._draw([])
 
+    def pause(self) -> None:
+        """Wipe away what moves; it is there again afterwards."""
+        self.text_ended()
+        self._paused = True
+        self._draw([])
+
+    def resume(self) -> None:
+        """Draw it again with the next tick."""
+        self._paused = False
+
     def gap(self) -> None:
         """Leave an empty line."""
         self._draw([""])
@@ -311,6 +335,8 @@ class TerminalView:
 
     def _moving(self) -> list[str]:
         """Return the lines that may change."""
+        if self._paused:
+            return []
         if self._text is not None:
             return self._text.tail()[-max(1, self._size()[1] - 2) :]
         if running := self._calls.running():
