@@ -62,7 +62,7 @@ class World:
             send=lambda names: tuple(self.send(names)),
             sessions=lambda owner: tuple(self.sessions(owner)),
             skills=lambda owner, names: tuple(self.skills(owner, names)),
-            asking=lambda *what: self.asking(*what),  # as it is when it is called
+            asking=lambda *what: self.asking(*what),  # noqa: PLW0108 - as it is when it is called
         )
         self.agents = AgentService(self.store, self.images, services, clock, self.builtins)
         self.tools = ImageTools(self.images, self.agents)
