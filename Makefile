@@ -85,7 +85,7 @@ lint: build
 
 # The variants live in copies of the tree under build/, so the release build beside the sources stays as it is.
 # tar keeps modification times: what did not change is not compiled again.
-COPIED = setup.py pyproject.toml README.md LICENSE Makefile src tests harness docs bench
+COPIED = setup.py pyproject.toml README.md LICENSE Makefile src tests harness docs bench proto examples
 NOT_COPIED = '*.so' 'src/rvcore/*.c' 'src/berm/_*.c' 'src/rvcore/_handlers.pyx' '*/__pycache__'
 IN_VARIANT = cd build/$@ && PYTHONPATH=$(abspath build/$@/src)
 CORE = -m "core and not soak"
