@@ -158,8 +158,6 @@ class _Exchange:
             with leaving:
                 try:
                     await application(self._scope(), self._receive, self._send)
-                except (OSError, trio.TooSlowError):
-                    self._gone.set()
                 except Exception:
                     logger.exception("a request of an MCP client failed")
                     self._gone.set()
@@ -213,9 +211,14 @@ class _Exchange:
             self._http.receive_data(await self._stream.receive_some(_CHUNK))
 
     async def _send(self, message: Message) -> None:
+        """Send a part of the response, or nothing to a client that has gone.
+
+        As ASGI has it before its 2.4, that is no error: a client that only wants the status may go as soon as
+        it has that, and what the application still does about the request has to be done.
+        """
         async with self._sending:
             if self._gone.is_set():
-                raise OSError("the client is gone")
+                return
             if message["type"] == "http.response.start":
                 headers = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
                 kept = [(name, value) for name, value in headers if name.lower() != b"connection"]
@@ -229,9 +232,8 @@ class _Exchange:
         try:
             with trio.fail_after(_WRITE_S):
                 await self._stream.send_all(data or b"")
-        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError) as error:
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             self._gone.set()
-            raise OSError("the client does not read") from error
 
     async def _watch(self) -> None:
         """Notice that the client goes away while its request is served."""
