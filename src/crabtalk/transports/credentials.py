@@ -8,16 +8,18 @@ import os
 import socket
 import struct
 import sys
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-_PROC: Final = Path("/proc")
 _UCRED: Final = struct.Struct("iII")  # pid, uid, gid
 _XUCRED: Final = struct.Struct("IIh16I")  # version, uid, number of groups, groups; <sys/ucred.h>
 _SOL_LOCAL: Final = 0
 _LOCAL_PEERCRED: Final = 1
 _MAX_DEPTH: Final = 4096  # of processes; only a table that changes while it is read could be deeper
+_STRANGERS: Final = 4096  # processes that are remembered
+_STAT_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +44,73 @@ def credentials_of(sock: socket.socket) -> Credentials:
     return Credentials(pid or None, uid)
 
 
-def refusal(credentials: Credentials) -> str:
-    """Say why this peer may not connect; empty if it may."""
+def refusal(credentials: Credentials, lineage: "Lineage | None" = None) -> str:
+    """Say why this peer may not connect; empty if it may. `lineage` remembers, for who asks often."""
     if credentials.uid not in {0, os.geteuid()}:
         return f"this daemon serves its own user, not uid {credentials.uid}"
     if credentials.pid is None or credentials.pid == os.getpid() or sys.platform != "linux":
         return ""
-    if descends_from(credentials.pid, os.getpid()):
+    if (lineage or Lineage(os.getpid())).includes(credentials.pid):
         return "what the daemon started may not connect to it"
     return ""
 
 
-def descends_from(pid: int, ancestor: int) -> bool:
-    """Say whether a process descends from another; also if it is gone, so that nobody can tell any more."""
-    for _ in range(_MAX_DEPTH):
-        parent = _parent(pid)
-        if parent is None or parent == ancestor:
-            return True
-        if parent == 0:
-            return False
-        pid = parent
-    return True
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process and the one that it descends from at the moment."""
+
+    pid: int
+    began: bytes  # tells it from a later one of the same id
+    parent: int  # 0: from none
 
 
-def _parent(pid: int) -> int | None:
+class Lineage:
+    """Tells what descends from one process.
+
+    Who does not never will: an orphan goes to one that it descends from already. So strangers are remembered,
+    and mostly one look at `/proc`, which is slow, tells.
+    """
+
+    def __init__(self, ancestor: int, look: Callable[[int], Process | None] | None = None) -> None:
+        """`look` finds a process, None if it is gone."""
+        self._ancestor = ancestor
+        self._look = look or process
+        self._strangers: OrderedDict[tuple[int, bytes], None] = OrderedDict()
+
+    def includes(self, pid: int) -> bool:
+        """Say whether a process descends from ours; also if it is gone, so that nobody can tell any more."""
+        seen = []
+        for _ in range(_MAX_DEPTH):
+            found = self._look(pid)
+            if found is None or found.parent == self._ancestor:
+                return True
+            seen.append((found.pid, found.began))
+            if found.parent == 0 or seen[-1] in self._strangers:
+                self._remember(seen)
+                return False
+            pid = found.parent
+        return True
+
+    def _remember(self, seen: list[tuple[int, bytes]]) -> None:
+        for stranger in reversed(seen):  # those that come and go are forgotten before their ancestors
+            self._strangers[stranger] = None
+        self._strangers.move_to_end(seen[-1])
+        while len(self._strangers) > _STRANGERS:
+            self._strangers.popitem(last=False)
+
+
+def process(pid: int) -> Process | None:
+    """Look at a process; None if it is gone."""
     try:
-        text = (_PROC / str(pid) / "stat").read_bytes()
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
-    # The name may hold anything, parentheses included; the last one ends it.
-    return int(text[text.rindex(b")") + 2 :].split()[1])
+    try:
+        text = os.read(fd, _STAT_BYTES)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    # The name may hold anything, parentheses included; the last one ends it. See proc_pid_stat(5).
+    fields = text[text.rindex(b")") + 2 :].split()
+    return Process(pid, fields[19], int(fields[1]))

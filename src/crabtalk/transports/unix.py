@@ -15,7 +15,7 @@ from typing import Final
 
 from crabtalk.dispatch import Peer
 from crabtalk.errors import ConfigError
-from crabtalk.transports.credentials import credentials_of, refusal
+from crabtalk.transports.credentials import Lineage, credentials_of, refusal
 from crabtalk.transports.stream import Accepted, SocketStream, accept_socket, close_listening
 
 SOCKET_NAME: Final = "crabtalk.sock"
@@ -32,6 +32,7 @@ class UnixListener:
         self.path = path
         self._sock = sock
         self._lock_fd = lock_fd
+        self._lineage = Lineage(os.getpid())
         made = path.stat()
         self._made = (made.st_dev, made.st_ino)
 
@@ -49,7 +50,7 @@ class UnixListener:
                 sock.close()
                 continue
             name = f"unix:pid {who.pid}" if who.pid is not None else f"unix:uid {who.uid}"
-            return Accepted(SocketStream(sock), Peer(name, "unix", who.uid), refusal(who))
+            return Accepted(SocketStream(sock), Peer(name, "unix", who.uid), refusal(who, self._lineage))
 
     def close(self) -> None:
         """Let nobody in any more, and remove the socket if it is still ours; may be called twice."""

@@ -16,7 +16,7 @@ import trio
 
 from crabtalk.errors import ConfigError
 from crabtalk.server import Server
-from crabtalk.transports.credentials import Credentials, credentials_of, descends_from, refusal
+from crabtalk.transports.credentials import Credentials, Lineage, Process, credentials_of, process, refusal
 from crabtalk.transports.tcp import load_token, open_tcp
 from crabtalk.transports.unix import open_unix
 from crabtalk.wire.framing import FrameReader, frame
@@ -163,20 +163,73 @@ def test_a_process_descends_from_those_that_started_it_and_from_no_other():
     ) as child:
         assert child.stdout.readline() == b"1\n"
         (grandchild,) = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
-        assert descends_from(int(grandchild), os.getpid())
-        assert descends_from(int(grandchild), child.pid)
-        assert not descends_from(os.getpid(), child.pid)
+        assert Lineage(os.getpid()).includes(int(grandchild))
+        assert Lineage(child.pid).includes(int(grandchild))
+        assert not Lineage(child.pid).includes(os.getpid())
         child.communicate(b"\n")
-    assert not descends_from(os.getpid(), os.getpid())
-    assert descends_from(child.pid, os.getpid()), "who is gone cannot be told apart"
+    assert not Lineage(os.getpid()).includes(os.getpid())
+    assert Lineage(os.getpid()).includes(child.pid), "who is gone cannot be told apart"
 
 
 def test_the_name_of_a_process_does_not_hide_its_parent(tmp_path):
     evil = tmp_path / "x) S 1 (y"
     evil.symlink_to(sys.executable)
     with subprocess.Popen([evil, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        assert descends_from(child.pid, os.getpid())
+        assert Lineage(os.getpid()).includes(child.pid)
         child.communicate(b"\n")
+
+
+def test_who_is_known_for_a_stranger_is_looked_at_once_more_and_its_ancestors_are_not():
+    looked = []
+
+    def look(pid):
+        looked.append(pid)
+        return process(pid)
+
+    lineage = Lineage(-1, look)
+    assert not lineage.includes(os.getpid())
+    assert looked[:2] == [os.getpid(), os.getppid()]
+    assert process(looked[-1]).parent == 0
+    looked.clear()
+    assert not lineage.includes(os.getpid())
+    assert looked == [os.getpid()]
+    looked.clear()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        assert not lineage.includes(child.pid)
+        assert looked == [child.pid, os.getpid()]
+        child.communicate(b"\n")
+
+
+def test_an_id_that_a_stranger_had_is_no_pass_for_the_next_process_that_has_it():
+    table = {5: Process(5, b"100", 1), 1: Process(1, b"0", 0)}
+    lineage = Lineage(7, table.get)
+    assert not lineage.includes(5)
+    table[5] = Process(5, b"200", 7)
+    assert lineage.includes(5)
+    del table[5]
+    assert lineage.includes(5), "who is gone cannot be told apart"
+    table[5] = Process(5, b"300", 6)
+    table[6] = Process(6, b"250", 7)
+    assert lineage.includes(5)
+
+
+def test_strangers_are_forgotten_when_there_are_many_and_their_common_ancestors_last():
+    looked = []
+
+    def look(pid):
+        looked.append(pid)
+        return Process(pid, b"%d" % pid, {1: 0, 2: 1}.get(pid, 2))
+
+    lineage = Lineage(-1, look)
+    for pid in range(10, 10_010):
+        assert not lineage.includes(pid)
+    assert len(looked) == 10_000 * 2 + 1
+    looked.clear()
+    assert not lineage.includes(10)
+    assert looked == [10, 2]
+    looked.clear()
+    assert not lineage.includes(10_000)
+    assert looked == [10_000]
 
 
 CLIENT = """
