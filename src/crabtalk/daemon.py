@@ -104,7 +104,7 @@ async def _serve(runtime: Runtime, living: Lifecycle, notifier: Notifier) -> Non
     where = runtime.home.root
     async with trio.open_nursery() as nursery:
         server = await _listen(runtime, living, nursery)
-        nursery.start_soon(lifecycle.show_life, notifier)
+        nursery.start_soon(lifecycle.show_life, notifier, runtime.store.trouble, f"serving {where}")
         nursery.start_soon(lifecycle.every, _RETENTION_S, "expiring the audit", _Expiring(runtime))
         logger.info("serving %s", where, extra={"version": runtime.version, "boot": runtime.boot.number})
         gc.freeze()  # what is here now stays: no collection has to look at it again
@@ -162,9 +162,12 @@ def _by_text(counts: Mapping[int, int]) -> Mapping[str, float]:
 
 
 def _health(runtime: Runtime, living: Lifecycle) -> tuple[int, str, bytes]:
-    """Answer 200 as long as requests are taken and the store can be read."""
+    """Answer 200 as long as requests are taken, and the store can be read and written."""
     if living.stopping.is_set():
         return 503, "text/plain", b"stopping\n"
+    trouble = runtime.store.trouble()
+    if trouble is not None:
+        return 503, "text/plain", f"{trouble.text}\n".encode()
     try:
         runtime.store.scan_keys("config", limit=1)
     except StoreError as error:

@@ -15,6 +15,7 @@ from typing import Final
 import trio
 
 from crabtalk.notify import Notifier
+from crabtalk.store.engine import Trouble
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +23,7 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 RELOAD_SIGNAL: Final = signal.SIGHUP
 _HURRY_S: Final = 2.0  # what a second signal leaves for closing what is open
 _DESCRIPTORS: Final = 1 << 16  # a thousand clients, and as many guests with connections of their own
+_LOOK_S: Final = 10.0  # between two looks, where there is no watchdog
 _SIGNS_OF_LIFE: Final = 3  # in the time after which the manager would think us dead
 
 
@@ -61,13 +63,27 @@ async def obey_signals(
                 lifecycle.stop()
 
 
-async def show_life(notifier: Notifier) -> None:
-    """Tell the service manager that the loop goes round, as often as it wants to know."""
-    if notifier.watchdog_s is None:
-        return
+async def show_life(notifier: Notifier, trouble: Callable[[], Trouble | None], status: str) -> None:
+    """Tell the service manager that the loop goes round, as often as it wants to know, until cancelled.
+
+    `trouble` becomes the status in place of `status`, and is logged. With one that only another start ends no
+    sign of life is given any more: a manager with a watchdog makes that start.
+    """
+    known: Trouble | None = None
+    period_s = _LOOK_S if notifier.watchdog_s is None else notifier.watchdog_s / _SIGNS_OF_LIFE
     while True:
-        notifier.alive()
-        await trio.sleep(notifier.watchdog_s / _SIGNS_OF_LIFE)
+        found = trouble()
+        if (found is None) != (known is None):
+            if found is not None:
+                logger.error("%s", found.text)
+            else:
+                logger.info("the store takes what is written again")
+        if found is not None or known is not None:
+            notifier.status(found.text if found is not None else status)
+        known = found
+        if found is None or not found.lasting:
+            notifier.alive()
+        await trio.sleep(period_s)
 
 
 async def every(seconds: float, what: str, act: Callable[[], Awaitable[None]]) -> None:

@@ -26,6 +26,9 @@ def measure(runtime: "Runtime") -> None:
     metrics.gauges(lambda: _bus(runtime), "events")
     metrics.counters(lambda: _bus_counts(runtime), "events")
     metrics.gauges(lambda: {"agents": len(runtime.agents.all())}, "declared agents")
+    metrics.gauges(
+        lambda: {"store_trouble": runtime.store.trouble() is not None}, "1 while nothing can be written"
+    )
     metrics.gauges(lambda: {"turns": len(runtime.conversations.turns())}, "turns that have not ended")
 
 

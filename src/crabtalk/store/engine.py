@@ -75,6 +75,13 @@ class Statistics:
     deferred_lost: int = 0  # deferred batches that could not be written since it was opened
 
 
+class Trouble(NamedTuple):
+    """Why nothing can be written at the moment."""
+
+    text: str
+    lasting: bool  # until the store is opened again
+
+
 class Reader(Protocol):
     """An ordered map for each column: keys of 1 to 1,024 bytes in byte order, values up to 64 MiB."""
 
@@ -123,6 +130,9 @@ class Engine(Reader, Protocol):
         Raises:
             StoreError: if some of what was deferred since the last flush was lost.
         """
+
+    def trouble(self) -> Trouble | None:
+        """Say why what is written does not get into the store; None if it does. Never waits for the disk."""
 
     def statistics(self) -> Statistics:
         """Count what is there; reads the whole store."""

@@ -8,7 +8,7 @@ from typing import Final
 import trio
 from sortedcontainers import SortedDict
 
-from crabtalk.store.engine import COLUMNS, DEFER_S, Later, Statistics, Write, checked, checked_column
+from crabtalk.store.engine import COLUMNS, DEFER_S, Later, Statistics, Trouble, Write, checked, checked_column
 
 FORMAT_VERSION: Final = 0  # nothing is ever read back
 
@@ -87,6 +87,10 @@ class MemoryEngine:
         """Make everything deferred visible."""
         with self._lock:
             self._settle(now=True)
+
+    def trouble(self) -> Trouble | None:
+        """Say that all is well: there is no disk."""
+        return None
 
     def statistics(self) -> Statistics:
         """Count what is there."""

@@ -23,6 +23,7 @@ from crabtalk.store.engine import (
     MAX_KEY_BYTES,
     Later,
     Statistics,
+    Trouble,
     Write,
     checked,
     checked_column,
@@ -151,6 +152,10 @@ class SqliteEngine(_Rows):
         lost = self._writing().lost()
         if lost is not None:
             raise lost
+
+    def trouble(self) -> Trouble | None:
+        """Say why what is written does not get into the store; None if it does. Never waits for the disk."""
+        return self._writer.trouble() if self._writer is not None else None
 
     def statistics(self) -> Statistics:
         """Count what is there; reads the whole store."""

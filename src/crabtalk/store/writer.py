@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from crabtalk.errors import StoreError
 from crabtalk.store.database import BUSY_MS, explained
-from crabtalk.store.engine import DEFER_S, MAX_DEFERRED_BYTES, Later, Write, checked
+from crabtalk.store.engine import DEFER_S, MAX_DEFERRED_BYTES, Later, Trouble, Write, checked
 
 _GROUP_BYTES: Final = 64 << 20  # a transaction takes no further batch beyond this
 _ROWS: Final = tuple(1 << power for power in range(8, -1, -1))  # how many rows a statement may have
@@ -32,6 +32,9 @@ _PAUSE_S: Final = 1e-4  # long enough for another thread to take the interpreter
 
 _LOG_BYTES: Final = 32 << 20  # beyond, the log is emptied, whoever reads
 _LOG_WAIT_MS: Final = 200  # for readers to end their reading
+
+_STALLED_S: Final = 10.0  # a transaction that takes longer is one that the disk does not take
+_RECENT_S: Final = 60.0  # a failure is the state of things until something was written, or for so long
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +65,8 @@ class Writer:
         self._deferred_failure: StoreError | None = None
         self._closing = False
         self._broken: StoreError | None = None
+        self._failed: tuple[float, StoreError] | None = None  # the last group: when (monotonic), and why
+        self._began: float | None = None  # monotonic, of the group that is being written
         self._log = path.with_name(path.name + "-wal")
         self._log_bound = _LOG_BYTES
         self._lock = threading.Lock()
@@ -109,6 +114,21 @@ class Writer:
             failure, self._deferred_failure = self._deferred_failure, None
             return failure
 
+    def trouble(self) -> Trouble | None:
+        """Say why what is written does not get into the file; None if it does."""
+        broken, began, failed = self._broken, self._began, self._failed  # each is the writer's to change
+        if broken is not None:
+            return Trouble(str(broken), lasting=True)
+        now = time.monotonic()
+        if began is not None and now - began > _STALLED_S:
+            text = (
+                f"store `{self._path}`: the disk has stalled: a write has not ended for {now - began:.0f} s"
+            )
+            return Trouble(text, lasting=False)
+        if failed is not None and now - failed[0] < _RECENT_S:
+            return Trouble(f"{failed[1]} (the last write, {now - failed[0]:.0f} s ago)", lasting=False)
+        return None
+
     def close(self) -> None:
         """Write what is queued, and end."""
         with self._changed:
@@ -123,6 +143,7 @@ class Writer:
 
     def _run(self) -> None:
         while group := self._next_group():
+            self._began = time.monotonic()
             try:
                 self._write_group(self._made(group))
                 if _size(self._log) > self._log_bound:
@@ -131,6 +152,7 @@ class Writer:
                 self._broken = StoreError(f"store `{self._path}`: the writer failed: {error}; please report")
                 self._broken.__cause__ = error
                 _log.critical("%s", self._broken, exc_info=True)
+            self._began = None
 
     def _next_group(self) -> list[_Batch]:
         """Wait for something to write; nothing when the end has come."""
@@ -179,6 +201,7 @@ class Writer:
             for batch in group:
                 self._write_group([batch])
             return
+        self._failed = None if failure is None else (time.monotonic(), failure)
         if failure is None:
             self.commits += 1
             self.batches += len(group)

@@ -12,6 +12,7 @@ from crabtalk.config import AuditConfig
 from crabtalk.ids import new_id
 from crabtalk.lifecycle import Lifecycle, allow_descriptors, every, obey_signals, show_life
 from crabtalk.retention import expire
+from crabtalk.store.engine import Trouble
 from crabtalk.store.interfaces.audit import Audit, AuditRow
 from crabtalk.store.memory import MemoryEngine
 
@@ -85,16 +86,55 @@ async def test_a_sign_of_life_comes_three_times_in_each_period(autojump_clock): 
 
     manager = Manager()
     with trio.move_on_after(60.5):
-        await show_life(manager)
+        await show_life(manager, lambda: None, "serving")
     assert manager.heard == 7
 
 
 @pytest.mark.trio
-async def test_nobody_is_told_who_does_not_ask():
-    class Nobody:
-        watchdog_s = None
+async def test_trouble_is_the_status_while_it_lasts_and_a_restart_is_left_to_who_can_make_one(
+    autojump_clock,  # noqa: ARG001 - jumps
+    caplog,
+):
+    said = []
 
-    await show_life(Nobody())
+    class Manager:
+        watchdog_s = 30.0
+
+        def alive(self):
+            said.append((trio.current_time() - began, "alive"))
+
+        def status(self, text):
+            said.append((trio.current_time() - began, text))
+
+    def trouble():
+        now = trio.current_time() - began
+        if now < 15:
+            return None
+        if now < 35:
+            return Trouble(f"the disk is full: {now:.0f}", lasting=False)
+        return Trouble("an fsync failed", lasting=True) if now > 45 else None
+
+    began = trio.current_time()
+    with caplog.at_level("INFO"), trio.move_on_after(75):
+        await show_life(Manager(), trouble, "serving")
+    assert [(round(at), what) for at, what in said] == [
+        (0, "alive"),
+        (10, "alive"),
+        (20, "the disk is full: 20"),
+        (20, "alive"),
+        (30, "the disk is full: 30"),
+        (30, "alive"),
+        (40, "serving"),
+        (40, "alive"),
+        (50, "an fsync failed"),
+        (60, "an fsync failed"),
+        (70, "an fsync failed"),
+    ]
+    assert [(one.levelname, one.message) for one in caplog.records] == [
+        ("ERROR", "the disk is full: 20"),
+        ("INFO", "the store takes what is written again"),
+        ("ERROR", "an fsync failed"),
+    ]
 
 
 @pytest.mark.trio

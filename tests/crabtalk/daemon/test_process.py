@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import resource
 import signal
 import socket
 import stat
@@ -344,24 +345,46 @@ def test_tcp_is_for_who_has_the_token():
         assert not (daemon.home.run / "crabtalk.port").exists()
 
 
-def test_metrics_and_health_are_served(daemon):
-    def ask(path):
-        with socket.socket(socket.AF_UNIX) as stream:
-            stream.connect(str(daemon.home.metrics_socket))
-            stream.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-            answer = b""
-            while part := stream.recv(1 << 16):
-                answer += part
-        return answer.decode()
+def ask_page(daemon, path):
+    with socket.socket(socket.AF_UNIX) as stream:
+        stream.connect(str(daemon.home.metrics_socket))
+        stream.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        answer = b""
+        while part := stream.recv(1 << 16):
+            answer += part
+    return answer.decode()
 
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process are Linux's")
+def test_a_store_that_cannot_be_written_is_bad_health_until_it_can():
+    with running_daemon(environment={"WATCHDOG_USEC": "300000"}) as daemon, daemon.client() as client:
+        assert "\r\n\r\nok\n" in ask_page(daemon, "/healthz")
+        _, most = resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (1, most))
+        with pytest.raises(RequestError):
+            client.create_agent(name="ann", config="{}")
+        answer = ask_page(daemon, "/healthz")
+        assert answer.startswith("HTTP/1.1 503 ")
+        assert "store.db`: " in answer
+        assert "crabtalk_store_trouble 1.0" in ask_page(daemon, "/metrics")
+        assert "store.db" in daemon.notified("STATUS=store")[0]
+        daemon.notified("WATCHDOG=1")  # a restart would change nothing
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (most, most))
+        client.create_agent(name="ann", config="{}")
+        assert "\r\n\r\nok\n" in ask_page(daemon, "/healthz")
+        assert "crabtalk_store_trouble 0.0" in ask_page(daemon, "/metrics")
+        daemon.notified("STATUS=serving")
+
+
+def test_metrics_and_health_are_served(daemon):
     with daemon.client() as client:
         agent = declare(client)
         client.call_tool(agent=agent, harness="alarm", tool="say", args=b'{"text": ""}')
         for _ in range(2):
             with pytest.raises(RequestError):
                 client.get_agent(name="nobody")
-        assert ask("/healthz").endswith("\r\n\r\nok\n")
-        text = ask("/metrics")
+        assert ask_page(daemon, "/healthz").endswith("\r\n\r\nok\n")
+        text = ask_page(daemon, "/metrics")
     for line in (
         'crabtalk_invocations_total{outcome="done",trigger="tool"} 1.0',
         "crabtalk_agents 1.0",

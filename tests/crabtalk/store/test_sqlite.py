@@ -405,6 +405,9 @@ def test_after_a_failed_fsync_nothing_is_written_any_more(failing):
     for write in (failing.apply, failing.defer):
         with pytest.raises(StoreError, match="an fsync failed, so what the disk holds is unknown"):
             write([put("kv", b"k", b"")])
+    trouble = failing.trouble()
+    assert trouble.lasting
+    assert "an fsync failed" in trouble.text
     assert failing.scan_keys("kv") == [b"before"]
 
 
@@ -413,6 +416,39 @@ def test_other_failures_pass(failing):
     with pytest.raises(StoreError, match="disk i/o error"):
         failing.apply([put("kv", b"k", b"")])
     failing.apply([put("kv", b"k", b"")])
+
+
+def test_a_failure_is_the_trouble_until_something_was_written_or_a_minute_has_passed(failing, monkeypatch):
+    full = sqlite_error("SQLITE_FULL", "database or disk is full")
+    assert failing.trouble() is None
+    for forget in (lambda: failing.apply([put("kv", b"k", b"")]), lambda: minutes_pass(monkeypatch)):
+        failing.fail_with(full)
+        with pytest.raises(StoreError, match="disk is full"):
+            failing.apply([put("kv", b"k", b"")])
+        trouble = failing.trouble()
+        assert "disk is full; make room" in trouble.text
+        assert trouble.text.endswith("(the last write, 0 s ago)")
+        assert not trouble.lasting
+        forget()
+        assert failing.trouble() is None
+
+
+def minutes_pass(monkeypatch):
+    monkeypatch.setattr(writer, "_RECENT_S", 0.0)
+
+
+def test_a_write_that_does_not_end_is_trouble(held, monkeypatch):
+    monkeypatch.setattr(writer, "_STALLED_S", 0.02)
+    held.defer([put("kv", b"k", b"")])
+    deadline = time.monotonic() + 10
+    while held.trouble() is None:
+        assert time.monotonic() < deadline
+    assert "the disk has stalled: a write has not ended for 0 s" in held.trouble().text
+    assert not held.trouble().lasting
+    held.gate.set()
+    held.flush()
+    while held.trouble() is not None:
+        assert time.monotonic() < deadline
 
 
 def test_a_mistake_of_ours_in_the_writer_reaches_who_waits(failing):
@@ -431,6 +467,7 @@ def test_a_mistake_beside_a_transaction_lets_nobody_wait(sqlite_engine, monkeypa
     sqlite_engine.apply([put("kv", b"k", b"")])
     with pytest.raises(StoreError, match="the writer failed: 'oops'; please report"):
         sqlite_engine.apply([put("kv", b"l", b"")])
+    assert sqlite_engine.trouble().lasting
     assert sqlite_engine.scan_keys("kv") == [b"k"]
 
 
