@@ -22,6 +22,7 @@ from crabtalk.conversation.speaking import Speaking
 from crabtalk.conversation.steps import ContextUsed, Step, TurnEnded, TurnStarted
 from crabtalk.conversation.turns import Ending, Listener, Outcome, Turn, TurnRequest
 from crabtalk.conversation.watching import Watcher
+from crabtalk.dispatch import Peer
 from crabtalk.errors import (
     BadRequest,
     Busy,
@@ -111,6 +112,7 @@ class Conversations:
             sender=asked.sender,
             tool_choice=asked.tool_choice,
             ephemeral=asked.ephemeral,
+            asker=asked.asker,
             listener=listener,
         )
         turn.chain = Chain(turn.id, started_ms=turn.started_ms)
@@ -161,12 +163,22 @@ class Conversations:
         """Return the turns that have not ended, of a session or all, oldest first."""
         return [one for one in self._turns.values() if handle is None or one.handle == handle]
 
-    def cancel(self, handle: str, reason: str = "it was cancelled") -> bool:
-        """Stop the turns of a session that have begun; report whether there was one."""
-        begun = [one for one in self.turns(handle) if one.began]
-        for turn in begun:
+    def cancel(self, handle: str, asker: Peer | None = None, reason: str = "it was cancelled") -> bool:
+        """Stop what runs in a session, or rather what `asker` waits for there; report whether there was one.
+
+        That is its own turn first, even one that still waits for another client's, then one that its process
+        asked for on another connection, and only then whatever has begun.
+        """
+        turns = self.turns(handle)
+        ours: list[Turn] = []
+        if asker is not None:
+            ours = [one for one in turns if one.asker is asker] or [
+                one for one in turns if one.asker is not None and one.asker.name == asker.name
+            ]
+        stopped = [one for one in ours or turns if one.began] or ours[:1]
+        for turn in stopped:
             turn.cancel(reason)
-        return bool(begun)
+        return bool(stopped)
 
     def kill(self, handle: str, reason: str = "it was killed") -> bool:
         """Stop every turn of a session, also those that wait."""
@@ -197,7 +209,7 @@ class Conversations:
         self._watchers.add(watcher)
         return watcher
 
-    async def compact(self, handle: str, prompt: str) -> str:
+    async def compact(self, handle: str, prompt: str, asker: Peer | None = None) -> str:
         """Have a session summed up as `prompt` says, and let the summary stand for what was said.
 
         What was said stays in the store; a model hears the summary instead of it.
@@ -222,6 +234,7 @@ class Conversations:
             content=prompt,
             client="",
             started_ms=self._clock.now_ms(),
+            asker=asker,
             summary=True,
         )
         turn.chain = Chain(turn.id, started_ms=turn.started_ms)

@@ -137,7 +137,7 @@ class SyncMethods(SyncBase):
         return self._request(pb.ClientMessage(search_sessions=pb.SearchSessionsMsg(query=query, limit=limit, context_before=context_before, context_after=context_after, agent=agent, sender=sender)), "session_hits", pb.SessionHitList)
 
     def cancel_stream(self, *, session_handle: str = "") -> None:
-        """Stop the turn that runs in a session."""
+        """Stop the turn in a session that one waits for oneself, else what runs there."""
         self._request(pb.ClientMessage(cancel_stream=pb.CancelStreamMsg(session_handle=session_handle)), "pong", pb.Pong)
 
     def create_session(self, *, session_handle: str = "", agent: str = "", sender: str | None = None, root: str | None = None) -> None:

@@ -9,6 +9,7 @@ import trio
 from crabtalk.chains import Chain
 from crabtalk.conversation.messages import Usage
 from crabtalk.conversation.steps import Step
+from crabtalk.dispatch import Peer
 from crabtalk.errors import RequestError
 from crabtalk.store.engine import Write
 from crabtalk.store.interfaces.agents import AgentRecord
@@ -32,6 +33,7 @@ class TurnRequest:
     tool_choice: str = ""
     ephemeral: bool = False  # nothing of it is stored
     client: str = ""  # who asked, for the audit
+    asker: Peer | None = None  # the connection that asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Turn:
     title: str = ""  # of a new session; "": what is said first
     tool_choice: str = ""
     ephemeral: bool = False
+    asker: Peer | None = None  # the connection that asked; None if no client did
     trigger: str = "client"
     resumes: bool = False  # a session that is there already is gone on with, and not spoken to again
     chain: Chain | None = None  # set before it is started

@@ -39,6 +39,7 @@ async def send(runtime: Runtime, request: Request) -> pb.ServerMessage:
         sender=body.sender,
         tool_choice=body.tool_choice,
         client=request.connection.name,
+        asker=request.connection,
     )
     ending = await runtime.conversations.start(asked).result()
     if ending.error is not None:
@@ -70,6 +71,7 @@ async def stream(runtime: Runtime, request: Request, send: Send) -> None:
         tool_choice=body.tool_choice,
         ephemeral=body.ephemeral,
         client=request.connection.name,
+        asker=request.connection,
     )
     turn = runtime.conversations.start(asked, tell)
     try:
@@ -81,9 +83,9 @@ async def stream(runtime: Runtime, request: Request, send: Send) -> None:
 
 
 def cancel_stream(runtime: Runtime, request: Request) -> pb.ServerMessage:
-    """Stop the turn of a session; the session stays, with what was said."""
+    """Stop the turn of a session, the asker's own if there is one; the session stays, with what was said."""
     handle = request.body.session_handle
-    if not runtime.conversations.cancel(handle):
+    if not runtime.conversations.cancel(handle, request.connection):
         runtime.sessions.get(handle)
     return _pong()
 
@@ -101,7 +103,9 @@ def kill(runtime: Runtime, request: Request) -> pb.ServerMessage:
 
 async def compact(runtime: Runtime, request: Request) -> pb.ServerMessage:
     """Have a session summed up."""
-    summary = await runtime.conversations.compact(request.body.session_handle, request.body.prompt)
+    summary = await runtime.conversations.compact(
+        request.body.session_handle, request.body.prompt, request.connection
+    )
     return pb.ServerMessage(compact=pb.CompactResponse(summary=summary))
 
 

@@ -103,14 +103,14 @@ class MemoryListener:
         self._name = name
         self._send, self._receive = trio.open_memory_channel[Accepted](64)
 
-    async def connect(self) -> MemoryStream:
-        """Return a client's end of a new connection.
+    async def connect(self, name: str = "") -> MemoryStream:
+        """Return a client's end of a new connection; `name` is the client's, as the listener's is else.
 
         Raises:
             trio.BrokenResourceError: if the listener is closed.
         """
         ours, theirs = memory_pair()
-        await self._send.send(Accepted(ours, Peer(self._name, "memory", None)))
+        await self._send.send(Accepted(ours, Peer(name or self._name, "memory", None)))
         return theirs
 
     async def accept(self) -> Accepted:

@@ -114,6 +114,55 @@ async def test_a_cancelled_turn_lets_the_next_one_of_its_session_run():
         assert (await events_of(client, second))[-1].end.error == ""
 
 
+@pytest.mark.parametrize("by", ["the same connection", "another of its process"])
+async def test_who_waits_behind_another_client_stops_its_own_turn_and_not_the_others(by):
+    release = trio.Event()
+    async with conversing([release.wait, *says("theirs")]) as daemon:
+        ann = await daemon.client.declare("ann")
+        theirs = await begun(daemon, ann)
+        mine = type(daemon.client)(await daemon.listener.connect("unix:pid 7"))
+        asking = mine
+        if by != "the same connection":
+            asking = type(daemon.client)(await daemon.listener.connect("unix:pid 7"))
+        first = await mine.send(stream=pb.StreamMsg(agent=ann, content="mine", session_handle="s"))
+        await mine.receive(first)
+        second = await mine.send(stream=pb.StreamMsg(agent=ann, content="later", session_handle="s"))
+        await mine.receive(second)
+        await asking.ask(**CANCEL)
+        assert (await events_of(mine, first))[-1].end.error == "it was cancelled"
+        assert [one.content for one in daemon.runtime.conversations.turns("s")] == ["go", "later"]
+        release.set()
+        assert (await events_of(daemon.client, theirs))[-1].end.error == ""
+        assert (await events_of(mine, second))[-1].end.error == ""
+
+
+async def test_who_waits_for_nothing_stops_what_another_client_runs():
+    async with conversing([trio.sleep_forever], says("next")) as daemon:
+        ann = await daemon.client.declare("ann")
+        theirs = await begun(daemon, ann)
+        next_one = await waiting(daemon, ann, "next")
+        other = type(daemon.client)(await daemon.listener.connect("unix:pid 7"))
+        await other.ask(**CANCEL)
+        assert (await events_of(daemon.client, theirs))[-1].end.error == "it was cancelled"
+        assert (await events_of(daemon.client, next_one))[-1].end.error == ""
+
+
+async def test_a_sum_that_waits_behind_another_client_is_stopped_by_who_asked_for_it():
+    release = trio.Event()
+    async with conversing(says("hi"), [release.wait, *says("theirs")]) as daemon:
+        ann = await daemon.client.declare("ann")
+        await sent(daemon.client, ann, "hello")
+        theirs = await begun(daemon, ann)
+        mine = type(daemon.client)(await daemon.listener.connect("unix:pid 7"))
+        compacting = await mine.send(compact=pb.CompactMsg(session_handle="s", prompt="sum up"))
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        await mine.ask(**CANCEL)
+        with pytest.raises(Refused, match="it was cancelled"):
+            await mine.receive(compacting)
+        release.set()
+        assert (await events_of(daemon.client, theirs))[-1].end.error == ""
+
+
 async def test_a_session_that_is_deleted_is_stopped_and_leaves_nothing():
     async with conversing([TextDelta("I"), trio.sleep_forever]) as daemon:
         client = daemon.client
