@@ -168,7 +168,7 @@ def _found(client: "SyncClient", text: str) -> "pb.HarnessInfo":
     stored = client.list_harnesses(agent="").harnesses
     for info in stored:
         if info.name == text or (len(text) >= _MIN_DIGITS and info.sha256.startswith(text.lower())):
-            return info
+            return client.inspect_harness(name=info.name)  # a long list says less
     if not _is_sha256(text):
         raise CommandError(f"no image is stored as {text!r}; see crabtalk harness ls")
     return client.inspect_harness(digest=text)  # older bytes, that only a pin still holds

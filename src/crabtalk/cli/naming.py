@@ -25,7 +25,7 @@ def agent_named(client: "SyncClient", text: str) -> "pb.AgentInfo":
             raise
     for info in client.list_agents().agents:
         if info.id == text:
-            return info
+            return client.get_agent(name=info.name)  # whose configuration a long list leaves out
     raise NotFound(f"there is no agent {text}")
 
 

@@ -7,14 +7,19 @@ from typing import Any, Final
 from crabtalk.declarations import from_json
 from crabtalk.dispatch import Handler, Request
 from crabtalk.errors import BadRequest
+from crabtalk.handlers.fitting import fitting
 from crabtalk.runtime import Runtime
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 
 
 def list_agents(runtime: Runtime, _request: Request) -> pb.ServerMessage:
-    """Return every agent, by name."""
-    infos = [_info(runtime, agent) for agent in runtime.agents.all()]
+    """Return every agent, by name; without the configurations if they do not fit a reply."""
+    infos = fitting(
+        (_info(runtime, agent) for agent in runtime.agents.all()),
+        "`get_agent` reads one by its name",
+        lambda info: info.ClearField("config"),
+    )
     return pb.ServerMessage(agent_list=pb.AgentList(agents=infos))
 
 

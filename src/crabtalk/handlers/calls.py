@@ -7,6 +7,7 @@ import trio
 
 from crabtalk.dispatch import Handler, Reply, Request
 from crabtalk.errors import BadRequest
+from crabtalk.handlers.fitting import fitting
 from crabtalk.runtime import Runtime
 from crabtalk.store.interfaces.audit import AuditRow
 from crabtalk.tools import OUTCOMES, TOOL, Done, Failed, Outcome, Trapped
@@ -48,7 +49,8 @@ async def list_invocations(runtime: Runtime, request: Request) -> pb.ServerMessa
 
     # A harness that ran long ago is looked for among all rows, so not on the loop.
     rows = await trio.to_thread.run_sync(read)
-    return pb.ServerMessage(invocation_list=pb.InvocationList(invocations=map(_invocation, rows)))
+    infos = fitting(map(_invocation, rows), "ask for fewer with `limit`")
+    return pb.ServerMessage(invocation_list=pb.InvocationList(invocations=infos))
 
 
 HANDLERS: Final[Mapping[str, Handler[Runtime]]] = {

@@ -5,6 +5,7 @@ from typing import Final
 
 from crabtalk.dispatch import Handler, Request, Send, StreamHandler
 from crabtalk.errors import BadRequest, Busy, NotFound
+from crabtalk.handlers.fitting import fitting
 from crabtalk.runtime import Runtime
 from crabtalk.store.interfaces.subscriptions import SubscriptionRecord
 from crabtalk.wire.pb import crabtalk_pb2 as pb
@@ -46,7 +47,7 @@ async def unsubscribe_event(runtime: Runtime, request: Request) -> pb.ServerMess
 
 def list_subscriptions(runtime: Runtime, _request: Request) -> pb.ServerMessage:
     """Return every subscription."""
-    infos = [_info(record) for record in runtime.bus.subscriptions()]
+    infos = fitting(map(_info, runtime.bus.subscriptions()), "end some, or delete agents that have many")
     return pb.ServerMessage(subscription_list=pb.SubscriptionList(subscriptions=infos))
 
 

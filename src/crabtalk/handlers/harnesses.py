@@ -7,13 +7,17 @@ from typing import Final
 from crabtalk.agents import HarnessView
 from crabtalk.dispatch import Handler, Request
 from crabtalk.errors import BadRequest
+from crabtalk.handlers.fitting import fitting
 from crabtalk.image_info import ImageInfo
 from crabtalk.runtime import Runtime
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 
 
 async def list_harnesses(runtime: Runtime, request: Request) -> pb.ServerMessage:
-    """Return what an agent declares, or every stored image if none is named."""
+    """Return what an agent declares, or every stored image if none is named.
+
+    What their manifests say at length is left out if it does not fit a reply.
+    """
     if request.body.agent:
         agent = runtime.agents.get(request.body.agent)
         names = [one.name for one in runtime.agents.config(agent).harnesses]
@@ -21,7 +25,8 @@ async def list_harnesses(runtime: Runtime, request: Request) -> pb.ServerMessage
     else:
         records = runtime.images.records()
         infos = [_stored(one.name, await runtime.images.inspect(one.sha256)) for one in records]
-    return pb.ServerMessage(harness_list=pb.HarnessList(harnesses=infos))
+    fit = fitting(infos, "`inspect_harness` tells of one by its name", _lighten)
+    return pb.ServerMessage(harness_list=pb.HarnessList(harnesses=fit))
 
 
 async def inspect_harness(runtime: Runtime, request: Request) -> pb.ServerMessage:
@@ -87,6 +92,13 @@ async def _by_digest(runtime: Runtime, digest: str) -> pb.HarnessInfo:
     info = await runtime.images.inspect(digest)
     name = next((one.name for one in runtime.images.records() if one.sha256 == info.sha256), "")
     return _stored(name, info)
+
+
+def _lighten(info: pb.HarnessInfo) -> None:
+    info.ClearField("usage")
+    for tool in info.tools:
+        tool.ClearField("description")
+        tool.ClearField("parameters")
 
 
 def _reply(info: pb.HarnessInfo) -> pb.ServerMessage:

@@ -9,6 +9,7 @@ import trio
 from crabtalk.declarations import from_json
 from crabtalk.dispatch import Handler, Request, Send, StreamHandler
 from crabtalk.errors import BadRequest, Busy, NotFound
+from crabtalk.handlers.fitting import fitting
 from crabtalk.mcp.peer import Status
 from crabtalk.mcp.service import McpEvent, ServerView, merged
 from crabtalk.runtime import Runtime
@@ -37,7 +38,7 @@ def list_mcps(runtime: Runtime, request: Request) -> pb.ServerMessage:
     agent_id = request.body.agent
     if agent_id:
         runtime.agents.get(agent_id)
-    infos = [_info(view) for _, view in runtime.mcp.list(agent_id)]
+    infos = fitting((_info(view) for _, view in runtime.mcp.list(agent_id)), "name an agent", _lighten)
     return pb.ServerMessage(mcp_list=pb.McpList(mcps=infos))
 
 
@@ -130,6 +131,11 @@ def _info(view: ServerView) -> pb.McpInfo:
         error=view.error,
         tool_count=view.tools,
     )
+
+
+def _lighten(info: pb.McpInfo) -> None:
+    info.ClearField("args")
+    info.ClearField("env")
 
 
 def _event(event: McpEvent) -> pb.McpEventMsg:

@@ -5,6 +5,7 @@ from typing import Final
 
 from crabtalk.dispatch import Handler, Request, Send, StreamHandler
 from crabtalk.errors import Busy
+from crabtalk.handlers.fitting import fitting
 from crabtalk.prompts import Answer, Prompt
 from crabtalk.runtime import Runtime
 from crabtalk.store.interfaces.approvals import ApprovalRecord
@@ -30,7 +31,7 @@ async def answer_prompt(runtime: Runtime, request: Request) -> pb.ServerMessage:
 
 def list_approvals(runtime: Runtime, _request: Request) -> pb.ServerMessage:
     """Return every approval, the oldest first."""
-    infos = [_approval(record) for record in runtime.approvals.all()]
+    infos = fitting(map(_approval, runtime.approvals.all()), "delete agents or sessions that have many")
     return pb.ServerMessage(approval_list=pb.ApprovalList(approvals=infos))
 
 

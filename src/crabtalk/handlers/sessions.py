@@ -1,6 +1,6 @@
 """Requests about sessions: making, listing, reading and removing them; what is said in them is in `turns`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -8,6 +8,7 @@ import trio
 
 from crabtalk.conversation.messages import Message
 from crabtalk.dispatch import Handler, Request
+from crabtalk.handlers.fitting import first_fitting, fitting
 from crabtalk.runtime import Runtime
 from crabtalk.store.interfaces.sessions import SessionRecord
 from crabtalk.wire.pb import crabtalk_pb2 as pb
@@ -36,7 +37,10 @@ async def delete_conversation(runtime: Runtime, request: Request) -> pb.ServerMe
 def list_conversations(runtime: Runtime, request: Request) -> pb.ServerMessage:
     """Return the sessions of an agent and a sender, the newest first."""
     found = runtime.sessions.matching(request.body.agent, request.body.sender)
-    infos = [_conversation(runtime, number, one) for number, one in enumerate(found, 1)]
+    infos = fitting(
+        (_conversation(runtime, number, one) for number, one in enumerate(found, 1)),
+        "name an agent and a sender",
+    )
     return pb.ServerMessage(conversation_list=pb.ConversationList(conversations=infos))
 
 
@@ -49,11 +53,14 @@ def list_active_conversations(runtime: Runtime, request: Request) -> pb.ServerMe
 
 
 async def get_conversation_history(runtime: Runtime, request: Request) -> pb.ServerMessage:
-    """Return what was said in a session; a summary is a message of the role `system`."""
+    """Return what was said in a session; a summary is a message of the role `system`.
+
+    So is the word of what was left out at the beginning, where it is more than a reply holds.
+    """
     record = runtime.sessions.get(request.body.file_path)
     said = await trio.to_thread.run_sync(runtime.conversations.history, record)
     history = pb.ConversationHistory(
-        messages=map(_message, said),
+        messages=await trio.to_thread.run_sync(_newest, said),
         title=record.title,
         agent_id=record.agent_id,
         agent_name=_agent_name(runtime, record),
@@ -105,6 +112,15 @@ def _active(runtime: Runtime, record: SessionRecord) -> pb.ActiveConversationInf
 def _agent_name(runtime: Runtime, record: SessionRecord) -> str:
     agent = runtime.agents.agent(record.agent_id)
     return agent.name if agent else ""
+
+
+def _newest(said: Sequence[Message]) -> list[pb.ConversationMessage]:
+    """Return what fits a reply, and what does not in a word."""
+    kept = first_fitting(map(_message, reversed(said)))
+    if left_out := len(said) - len(kept):
+        text = f"{left_out} earlier messages are not shown: with them, the history is larger than a reply"
+        kept.append(pb.ConversationMessage(role="system", content=text))
+    return kept[::-1]
 
 
 def _message(message: Message) -> pb.ConversationMessage:

@@ -1,10 +1,14 @@
 """Requests about wakes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
+
+import trio
 
 from crabtalk.dispatch import Handler, Request
 from crabtalk.errors import NotFound
+from crabtalk.handlers.fitting import first_fitting
 from crabtalk.runtime import Runtime
 from crabtalk.store.interfaces.wakes import WakeRecord
 from crabtalk.wire.pb import crabtalk_pb2 as pb
@@ -28,15 +32,20 @@ async def cancel_wake(runtime: Runtime, request: Request) -> pb.ServerMessage:
     return pb.ServerMessage(pong=pb.Pong())
 
 
-def list_wakes(runtime: Runtime, request: Request) -> pb.ServerMessage:
-    """Return the wakes of a harness, of an agent, or those of everybody that are due next."""
+async def list_wakes(runtime: Runtime, request: Request) -> pb.ServerMessage:
+    """Return the wakes of a harness, of an agent, or those of everybody that are due next.
+
+    With their payloads they may be more than a reply holds: then the first ones.
+    """
     body = request.body
+    found: Iterable[WakeRecord]
     if body.agent:
         agent = runtime.agents.get(body.agent)
-        found = runtime.wakes.wakes_of(agent.id, body.harness or None, _LISTED)
+        owned = partial(runtime.wakes.wakes_of, agent.id, body.harness or None, _LISTED)
+        found = await trio.to_thread.run_sync(owned)  # megabytes, at worst
     else:
-        found = [one for one in runtime.wakes.upcoming(_LISTED) if body.harness in {"", one.harness}]
-    return pb.ServerMessage(wake_list=pb.WakeList(wakes=map(_info, found)))
+        found = (one for one in runtime.wakes.upcoming(_LISTED) if body.harness in {"", one.harness})
+    return pb.ServerMessage(wake_list=pb.WakeList(wakes=first_fitting(map(_info, found))))
 
 
 HANDLERS: Final[Mapping[str, Handler[Runtime]]] = {

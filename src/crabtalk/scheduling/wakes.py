@@ -8,7 +8,7 @@ Everything that reads a wake and then writes it holds the lock of its key, or of
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -235,10 +235,10 @@ class WakeService:
         """Return the wakes of a harness, or of all of an agent's, in order."""
         return sorted(self._records.by_owner(agent_id, harness, limit), key=lambda one: (one.at_ms, one.id))
 
-    def upcoming(self, limit: int) -> list[WakeRecord]:
-        """Return the wakes that are due next, of everybody."""
+    def upcoming(self, limit: int) -> Iterator[WakeRecord]:
+        """Return the wakes that are due next, of everybody, each read when it is asked for."""
         found = (self._records.get(due.id) for due in self.due.first(limit))
-        return [record for record in found if record is not None]
+        return (record for record in found if record is not None)
 
     def statistics(self) -> WakeStatistics:
         """Count."""

@@ -269,5 +269,5 @@ async def test_upcoming_are_the_soonest_of_everybody(world, natives, schedule):
     other = natives.add_agent("other")
     late = await schedule(START_MS + 9000)
     soon = await world.wakes.schedule(other.id, "clockwork", START_MS + 1000)
-    assert world.wakes.upcoming(10) == [soon, late]
-    assert world.wakes.upcoming(1) == [soon]
+    assert list(world.wakes.upcoming(10)) == [soon, late]
+    assert list(world.wakes.upcoming(1)) == [soon]
