@@ -33,7 +33,7 @@ from crabtalk.jobs import Job, Jobs, Waiting
 from crabtalk.reply_writer import ReplyWriter
 from crabtalk.transports.stream import ByteStream
 from crabtalk.wire.codec import Rejected, decode_request, error_reply
-from crabtalk.wire.framing import MAX_FRAME_BYTES, MAX_PLAIN_BYTES, FrameReader
+from crabtalk.wire.framing import MAX_FRAME_BYTES, MAX_PLAIN_BYTES, FrameReader, Payload
 from crabtalk.wire.outbox import Outbox
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 
@@ -204,7 +204,7 @@ class Connection(Generic[R]):
             Unauthorized: if it does not show the token.
             DeadlinePassed: if it does not come.
         """
-        payloads: list[bytes] = []
+        payloads: list[Payload] = []
         with trio.move_on_after(self._limits.auth_deadline_s) as scope:
             while not payloads:
                 data = await self._stream.receive()
@@ -218,7 +218,7 @@ class Connection(Generic[R]):
             raise Unauthorized("the first request has to be `auth` with the token of this daemon")
         await self._serve_all(payloads)
 
-    async def _serve_all(self, payloads: list[bytes]) -> None:
+    async def _serve_all(self, payloads: list[Payload]) -> None:
         """Serve what one receive brought, and answer it in one send.
 
         Raises:
@@ -265,7 +265,7 @@ class Connection(Generic[R]):
 
     # What becomes of a request.
 
-    def _serve_payload(self, payload: bytes) -> None:
+    def _serve_payload(self, payload: Payload) -> None:
         self.requests += 1
         try:
             field, body, request_id = decode_request(payload)
@@ -382,7 +382,7 @@ class _Sender:
             raise DeadlinePassed(f"the client did not read for {self._deadline_s:g} s")
 
 
-def _shows(payload: bytes, token: str) -> bool:
+def _shows(payload: Payload, token: str) -> bool:
     try:
         field, body, _ = decode_request(payload)
     except Rejected:

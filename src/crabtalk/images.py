@@ -18,6 +18,7 @@ import trio
 
 import berm
 from crabtalk.clock import Clock
+from crabtalk.copying import copied
 from crabtalk.declarations import check_harness_name
 from crabtalk.errors import BadRequest, Conflict, CrabtalkError, NotFound, RequestError, TooLarge
 from crabtalk.image_cache import ImageCache, ImageStatistics, LinkedImage, Places, Slot, load
@@ -105,7 +106,7 @@ class Images:
 
     # The bytes
 
-    async def put(self, name: str, elf: bytes, sha256: str) -> ImageInfo:
+    async def put(self, name: str, elf: bytes | memoryview, sha256: str) -> ImageInfo:
         """Store an image under a name, once its bytes are verified and it loads.
 
         Raises:
@@ -121,10 +122,11 @@ class Images:
             found = await trio.to_thread.run_sync(lambda: hashlib.sha256(elf).hexdigest())
             if found != sha256.lower():
                 raise BadRequest(f"image has sha256 {found}, expected {sha256.lower()}")
-            info = await trio.to_thread.run_sync(read_info, elf)
+            data = elf if isinstance(elf, bytes) else await trio.to_thread.run_sync(copied, elf)
+            info = await trio.to_thread.run_sync(read_info, data)
             if info.error:
                 raise BadRequest(f"image does not load: {info.error}")
-            await self._save(name, info, elf)
+            await self._save(name, info, data)
         return info
 
     async def _save(self, name: str, info: ImageInfo, elf: bytes) -> None:

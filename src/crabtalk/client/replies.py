@@ -61,7 +61,7 @@ class Replies:
         reached = []
         for payload in self._reader.feed(data):
             try:
-                reply = pb.ServerMessage.FromString(payload)
+                reply = pb.ServerMessage.FromString(bytes(payload))
             except DecodeError:
                 return self._end(RemoteProtocolError("the daemon sent what is no message of the protocol"))
             if not reply.HasField("request_id"):

@@ -4,6 +4,7 @@ Knows lengths and bounds, and of a payload only its first field, by which a larg
 is all there. Does no I/O and keeps at most one frame that is not complete.
 """
 
+import mmap
 from typing import Final
 
 from crabtalk.errors import RemoteProtocolError, TooLarge
@@ -15,6 +16,9 @@ HEADER_BYTES: Final = 4
 _REQUEST_ID_TAG: Final = b"\xa8\x06"  # field 101, varint
 _PUT_HARNESS_TAG: Final = b"\x9a\x04"  # field 67, length-delimited
 _PEEK_BYTES: Final = len(_REQUEST_ID_TAG) + 10 + len(_PUT_HARNESS_TAG)  # a varint has at most 10 bytes
+
+
+Payload = bytes | memoryview
 
 
 class FrameTooLarge(RemoteProtocolError):  # noqa: N818 - a word of the protocol, as 413
@@ -67,6 +71,8 @@ class FrameReader:
         self.plain_bytes = plain_bytes
         self.error: FrameTooLarge | None = None
         self._partial = bytearray()
+        self._large: mmap.mmap | None = None  # the payload of a large frame, whose header is in `_partial`
+        self._filled = 0  # bytes of it that are there
         self._needed = HEADER_BYTES  # bytes in `_partial` before it is worth looking again
 
     @property
@@ -81,10 +87,12 @@ class FrameReader:
             return 0
         return HEADER_BYTES + int.from_bytes(self._partial[:HEADER_BYTES], "big")
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take what arrived and return the payloads that are complete with it."""
+    def feed(self, data: bytes) -> list[Payload]:
+        """Take what arrived and return the payloads that are complete with it; large ones where they are."""
         if self.error is not None:
             return []
+        if self._large is not None:
+            return self._fill(self._large, data)
         if not self._partial:
             return self._cut(data)
         self._partial += data
@@ -93,9 +101,20 @@ class FrameReader:
         whole, self._partial = bytes(self._partial), bytearray()
         return self._cut(whole)
 
-    def _cut(self, data: bytes) -> list[bytes]:
+    def _fill(self, large: mmap.mmap, data: bytes) -> list[Payload]:
+        """Take more of a large frame, and what comes after it."""
+        end = min(self._filled + len(data), len(large))
+        taken = end - self._filled
+        large[self._filled : end] = data[:taken]
+        self._filled = end
+        if end < len(large):
+            return []
+        self._large, self._partial = None, bytearray()
+        return [memoryview(large), *self._cut(data[taken:])]
+
+    def _cut(self, data: bytes) -> list[Payload]:
         """Cut `data`, which begins with a header, and keep what is left of it."""
-        payloads = []
+        payloads: list[Payload] = []
         at, end = 0, len(data)
         self._needed = HEADER_BYTES
         while end - at >= HEADER_BYTES:
@@ -104,6 +123,9 @@ class FrameReader:
             if stop - start > self.plain_bytes and not self._lets_through(data[start:stop], stop - start):
                 break
             if stop > end:
+                if stop - start > self.plain_bytes:
+                    self._begin_large(data[at:start], stop - start, data[start:])
+                    return payloads
                 self._needed = max(self._needed, stop - at)
                 break
             payloads.append(data[start:stop])
@@ -111,6 +133,16 @@ class FrameReader:
         if at < end and self.error is None:
             self._partial += data[at:] if at else data
         return payloads
+
+    def _begin_large(self, header: bytes, size: int, data: bytes) -> None:
+        """Receive a large frame where it stays: each copy of megabytes would take milliseconds.
+
+        Memory of its own costs nothing before it is filled, piece by piece.
+        """
+        self._partial += header
+        self._large = mmap.mmap(-1, size)
+        self._large[: len(data)] = data
+        self._filled = len(data)
 
     def _lets_through(self, payload: bytes, size: int) -> bool:
         """Decide on a large frame by its beginning; if that is not there yet, say no without an error."""

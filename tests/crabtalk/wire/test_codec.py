@@ -1,6 +1,7 @@
 """Messages and errors, there and back."""
 
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,62 @@ def test_a_request_is_its_field_its_body_and_its_id():
     message = pb.ClientMessage(request_id=5, call_tool=pb.CallToolMsg(tool="read"))
     field, body, request_id = decode_request(message.SerializeToString())
     assert (field, body.tool, request_id) == ("call_tool", "read", 5)
+
+
+LARGE = bytes(range(256)) * (MAX_PLAIN_BYTES // 256 + 1)
+
+
+@pytest.mark.parametrize("request_id", [None, 0, 300, (1 << 64) - 1])
+@pytest.mark.parametrize("kind", [bytes, memoryview])
+def test_a_large_image_is_not_copied(request_id, kind):
+    message = pb.ClientMessage(
+        put_harness=pb.PutHarnessMsg(name="grüße", elf=LARGE, sha256="a" * 64), request_id=request_id
+    )
+    payload = message.SerializeToString()
+    field, body, found_id = decode_request(kind(payload))
+    assert (field, body.name, body.sha256, found_id) == ("put_harness", "grüße", "a" * 64, request_id)
+    assert isinstance(body.elf, memoryview)
+    assert body.elf.obj is payload
+    assert body.elf == LARGE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda payload: payload + b"\xf2\x06\x00",  # a field that nobody knows
+        lambda payload: payload + pb.ClientMessage(request_id=8).SerializeToString(),  # the id once more
+        lambda payload: payload + payload,
+    ],
+)
+def test_a_large_image_in_an_unusual_message_is_read_all_the_same(change):
+    message = pb.ClientMessage(put_harness=pb.PutHarnessMsg(name="x", elf=LARGE), request_id=7)
+    payload = change(message.SerializeToString())
+    expected = pb.ClientMessage.FromString(payload)
+    field, body, request_id = decode_request(memoryview(payload))
+    assert (field, body, request_id) == ("put_harness", expected.put_harness, expected.request_id)
+
+
+@given(st.binary(max_size=40), st.integers(0, 60), st.integers(0, 60))
+def test_a_damaged_message_with_a_large_image_is_read_as_protobuf_reads_it(noise, start, stop):
+    message = pb.ClientMessage(put_harness=pb.PutHarnessMsg(name="x", elf=LARGE, sha256="y"), request_id=7)
+    payload = bytearray(message.SerializeToString())
+    payload[start:stop] = noise
+    try:
+        expected = pb.ClientMessage.FromString(bytes(payload))
+    except DecodeError:
+        expected = None
+    try:
+        field, body, request_id = decode_request(memoryview(payload))
+    except Rejected:
+        assert expected is None or expected.WhichOneof("msg") != "put_harness"
+        return
+    assert field == "put_harness"
+    assert (body.name, bytes(body.elf), body.sha256) == (
+        expected.put_harness.name,
+        expected.put_harness.elf,
+        expected.put_harness.sha256,
+    )
+    assert request_id == (expected.request_id if expected.HasField("request_id") else None)
 
 
 def test_an_id_of_0_is_an_id():

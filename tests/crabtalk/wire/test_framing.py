@@ -37,6 +37,19 @@ def test_a_payload_that_does_not_fit_is_refused():
         frame(bytes(MAX_FRAME_BYTES + 1))
 
 
+def test_large_frames_come_out_as_they_went_in_with_what_is_around_them():
+    large = put_harness(MAX_PLAIN_BYTES + 5, request_id=7)
+    stream = frame(b"before") + frame(large) + frame(large) + frame(b"after") + b"\x00\x00"
+    for piece in (1 << 16, 3_000_000, len(stream), 999_983):
+        reader = server_reader()
+        received = []
+        for start in range(0, len(stream), piece):
+            received += reader.feed(stream[start : start + piece])
+        assert received == [b"before", large, large, b"after"]
+        assert reader.partial
+        assert reader.feed(b"\x00\x01x") == [b"x"]
+
+
 @given(st.lists(st.binary(max_size=40), max_size=8), st.data())
 def test_frames_come_out_as_they_went_in_however_they_are_cut(payloads, data):
     stream = b"".join(map(frame, payloads))
