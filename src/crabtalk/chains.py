@@ -18,7 +18,7 @@ MAX_DEPTH: Final = 8
 MAX_INVOCATIONS: Final = 256
 FUEL: Final = 100_000_000_000  # five invocations that use all that one may by default
 WALL_S: Final = 3600.0
-TOKENS: Final = 2_000_000  # of models, for all turns on a chain; picked, not measured
+TOKENS: Final = 2_000_000  # of models, for all turns on a chain, by default; picked, not measured
 _LEAST_S: Final = 1e-9
 _KEPT: Final = 10_000  # chains remembered for stored wakes and events; picked, not measured
 
@@ -41,13 +41,14 @@ class Chain:
         invocations: int = MAX_INVOCATIONS,
         fuel: int = FUEL,
         wall_s: float = WALL_S,
+        tokens: int = TOKENS,
     ) -> None:
         """Start its clock: it may go on for `wall_s` from now."""
         self.id = id
         self.parent = parent
         self.started_ms = started_ms  # Unix ms
         self.recorded = False  # whether the store may have a record of it
-        self.tokens_left = TOKENS  # not in its records: a restart counts anew
+        self.tokens_left = tokens  # of models
         self.berm = berm.Chain(max_depth=MAX_DEPTH, invocations=invocations, fuel=fuel, deadline=wall_s)
 
     def __repr__(self) -> str:
@@ -90,11 +91,15 @@ class Chain:
             invocations_left=self.berm.invocations_left,
             fuel_left=self.berm.fuel_left,
             parent=self.parent,
+            tokens_left=self.tokens_left,
         )
 
     @classmethod
-    def from_record(cls, record: ChainRecord, now_ms: int) -> "Chain":
-        """Make the chain that a record tells of, with what it had left and the rest of its hour."""
+    def from_record(cls, record: ChainRecord, now_ms: int, tokens: int = TOKENS) -> "Chain":
+        """Make the chain that a record tells of, with what it had left and the rest of its hour.
+
+        One whose record says nothing of tokens has `tokens`.
+        """
         # A wall clock that was set back must not make an hour longer than an hour.
         age_s = max(0, now_ms - record.started_ms) / 1000
         # berm has no chain without anything left: one that has nothing is made with the least, and spends it.
@@ -105,6 +110,7 @@ class Chain:
             invocations=max(1, record.invocations_left),
             fuel=max(1, record.fuel_left),
             wall_s=max(_LEAST_S, WALL_S - age_s),
+            tokens=tokens if record.tokens_left is None else record.tokens_left,
         )
         if record.invocations_left < 1:
             chain.berm.admit(0)
@@ -117,7 +123,9 @@ class Chain:
 class Chains:
     """The chains that records in the store tell of, so that all who restore one share its budget."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: int = TOKENS) -> None:
+        """Give `tokens` to chains whose records do not say what was left."""
+        self._tokens = tokens
         self._live: WeakValueDictionary[str, Chain] = WeakValueDictionary()
         self._kept: OrderedDict[str, Chain] = OrderedDict()
 
@@ -139,6 +147,6 @@ class Chains:
         """Return the chain of a record: the one that is known, else a new one with what was left."""
         chain = self._live.get(record.id) or self._kept.get(record.id)
         if chain is None:
-            chain = Chain.from_record(record, now_ms)
+            chain = Chain.from_record(record, now_ms, self._tokens)
             self.keep(chain)
         return chain

@@ -153,6 +153,11 @@ class ExecutorConfig:
         default=1 << 30,
         written='"1GiB"',
     )
+    chain_tokens: int = setting(
+        whole_between(1, 1_000_000_000_000),
+        "tokens of models that the turns of one chain may use together; one more question is never asked",
+        default=2_000_000,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

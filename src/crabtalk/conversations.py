@@ -13,11 +13,12 @@ from typing import Final
 import trio
 
 from crabtalk.agents import AgentService
-from crabtalk.chains import Chain
+from crabtalk.chains import TOKENS, Chain
 from crabtalk.clock import Clock
 from crabtalk.conversation.asking import ModelSource, TurnFailed
 from crabtalk.conversation.history import repaired
 from crabtalk.conversation.messages import Message
+from crabtalk.conversation.rows import outcome_of, row_of
 from crabtalk.conversation.speaking import Speaking
 from crabtalk.conversation.steps import ContextUsed, Step, TurnEnded, TurnStarted
 from crabtalk.conversation.turns import Ending, Listener, Outcome, Turn, TurnRequest
@@ -37,8 +38,9 @@ from crabtalk.events.bus import Bus
 from crabtalk.ids import new_id
 from crabtalk.scheduling.locks import Locks
 from crabtalk.sessions import SessionService
-from crabtalk.store.engine import Engine
+from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.agents import AgentRecord
+from crabtalk.store.interfaces.audit import Audit
 from crabtalk.store.interfaces.sessions import SessionRecord
 from crabtalk.work import TAKEN_BACK
 
@@ -75,6 +77,8 @@ class Conversations:
         self._models = models
         self._bus = bus
         self._leave_chain = leave_chain
+        self.chain_tokens = TOKENS  # of models, for all turns on a chain that a client begins
+        self._audit = Audit(store)
         self._speaking = speaking
         self._lines = Locks()  # by session: who writes in it
         self._turns: dict[str, Turn] = {}
@@ -115,10 +119,23 @@ class Conversations:
             asker=asked.asker,
             listener=listener,
         )
-        turn.chain = Chain(turn.id, started_ms=turn.started_ms)
         self._check(turn)
-        self.accept(turn)
+        self._begin(turn)
         return turn
+
+    def _begin(self, turn: Turn) -> None:
+        """Accept a turn that a client asked for: it begins a chain, and leaves a row in the audit.
+
+        Raises:
+            BadRequest, NotFound, Busy, ShuttingDown: as `start`.
+        """
+
+        def closing(ending: Ending) -> list[Write]:
+            return self._audit.row(row_of(turn, outcome_of(ending), self._clock.now_ms()))
+
+        turn.chain = Chain(turn.id, started_ms=turn.started_ms, tokens=self.chain_tokens)
+        turn.closing = closing
+        self.accept(turn)
 
     def accept(self, turn: Turn) -> None:
         """Start a turn that has its chain.
@@ -232,13 +249,12 @@ class Conversations:
             speaker=agent,
             handle=handle,
             content=prompt,
-            client="",
+            client="" if asker is None else asker.name,
             started_ms=self._clock.now_ms(),
             asker=asker,
             summary=True,
         )
-        turn.chain = Chain(turn.id, started_ms=turn.started_ms)
-        self.accept(turn)
+        self._begin(turn)
         ending = await turn.result()
         if ending.error is not None:
             raise ending.error
@@ -349,7 +365,7 @@ class Conversations:
         why = turn.stopped_because
         if why or turn.chain is None or turn.chain.wall_left_s > 0:
             # Without a reason everything is being taken down, and whoever waits is cancelled as well.
-            why = why or (TAKEN_BACK if turn.closing is not None else STOPPING)
+            why = why or (STOPPING if turn.trigger == "client" else TAKEN_BACK)
             error: RequestError = ShuttingDown(why) if why == STOPPING else Cancelled(why)
             return Ending(turn.speaker.id, "", turn.model, turn.usage, error, "cancelled")
         halted = DeadlinePassed(f"chain {turn.chain.id}: the chain's deadline has passed")
@@ -379,7 +395,11 @@ class Conversations:
             StoreError: if the store does not work.
         """
         writes = turn.closing(ending) if turn.closing is not None else ()
-        if writes is None or turn.ephemeral or turn.summary:
+        if writes is None:
+            return
+        if turn.ephemeral or turn.summary:
+            if writes:
+                await self._store.commit(writes)
             return
         chain = turn.chain.record(turn.depth + 1) if turn.chain is not None else None
         prepared = self._bus.prepare(f"agent:{turn.speaker.name}:done", _done_event(turn, ending), chain)

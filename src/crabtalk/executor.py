@@ -80,7 +80,7 @@ class Executor:
         self._journal = Journal(store, clock, listener)
         self.queue = WorkQueue(limits.queue)
         self.threads = Threads(limits.workers, limits.blocking_workers)
-        self._chains = Chains()
+        self._chains = Chains(limits.chain_tokens)
         self._runs: dict[str, Run] = {}  # those that did not end at once
         self._started = 0
         self._closing = False
@@ -265,7 +265,13 @@ class Executor:
         chain = work.chain
         if chain is None:
             rest = MAX_INVOCATIONS - 1
-            return Chain(invocation_id, started_ms=now_ms, parent=work.parent_chain, invocations=rest), 0
+            return Chain(
+                invocation_id,
+                started_ms=now_ms,
+                parent=work.parent_chain,
+                invocations=rest,
+                tokens=self._limits.chain_tokens,
+            ), 0
         if isinstance(chain, ChainRecord):
             restored = self._chains.restore(chain, now_ms)
             restored.admit(chain.depth)

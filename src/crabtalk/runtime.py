@@ -266,6 +266,7 @@ def _assemble(
         bus=bus,
         leave_chain=executor.leave_chain,
     )
+    conversations.chain_tokens = config.executor.chain_tokens
     audit = Audit(store)
     unattended = Unattended(conversations, executor, session_service, audit, clock, bus.tell_chain_ended)
     starter.turns = unattended
@@ -358,6 +359,7 @@ def _skill_folders(home: Home, settings: Settings) -> list[Path]:
 def _limits(config: ExecutorConfig) -> ExecutorLimits:
     return ExecutorLimits(
         workers=config.workers,
+        chain_tokens=config.chain_tokens,
         queue=QueueLimits(
             slots=config.concurrency,
             slots_of_agent=config.concurrency_per_agent,

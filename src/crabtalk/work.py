@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from crabtalk.chains import Chain
+from crabtalk.chains import TOKENS, Chain
 from crabtalk.store.engine import Write
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.audit import AuditRow
@@ -55,6 +55,7 @@ class ExecutorLimits:
     queue: QueueLimits = field(default_factory=QueueLimits)
     workers: int = 0  # threads for guests that compute; 0: one for each core
     blocking_workers: int = 64  # threads for capabilities that block; picked, not measured
+    chain_tokens: int = TOKENS  # of models, for all turns on one chain
     stop_s: float = 5.0  # how long a stop waits for what was cancelled
 
 

@@ -12,21 +12,19 @@ from typing import Any, Final, Protocol
 
 from crabtalk.chains import MAX_INVOCATIONS, Chain, ChainSpent
 from crabtalk.clock import Clock
+from crabtalk.conversation.rows import outcome_of, row_of
 from crabtalk.conversation.turns import Ending, Turn
 from crabtalk.errors import BadRequest, Internal, TooLarge
 from crabtalk.ids import new_id
 from crabtalk.sessions import SessionService
 from crabtalk.store.engine import Write
 from crabtalk.store.interfaces.agents import AgentRecord
-from crabtalk.store.interfaces.audit import Audit, AuditRow
-from crabtalk.store.interfaces.audit import Ending as RowEnding
+from crabtalk.store.interfaces.audit import Audit
 from crabtalk.store.interfaces.wakes import ChainRecord
-from crabtalk.tools import Context, Done, Failed, Outcome, Trapped, Trigger
+from crabtalk.tools import Context, Outcome, Trigger
 from crabtalk.work import TAKEN_BACK, Work
 
-TURN: Final = "turn"  # what a row of the audit has in the place of a tool
 MAX_CONTENT_BYTES: Final = 1 << 20
-_MESSAGE_CHARACTERS: Final = 4096
 
 
 class Service(Protocol):
@@ -100,8 +98,8 @@ class Unattended:
 
         def closing(ending: Ending) -> Sequence[Write] | None:
             nonlocal outcome
-            outcome = _outcome(ending)
-            row = self._row(turn, outcome, work)
+            outcome = outcome_of(ending)
+            row = row_of(turn, outcome, self._clock.now_ms(), work)
             writes = work.finish(outcome, row) if work.finish is not None else ()
             return None if writes is None else [*writes, *self._audit.row(row)]
 
@@ -138,10 +136,9 @@ class Unattended:
         turn.client = context.client
         turn.caller = context.gate
         turn.sender = f"agent:{context.agent.id}"
-        work = Work(trigger=Trigger.CALL, agent=target, harness="", entry=TURN, args=content.encode())
 
         def closing(ending: Ending) -> Sequence[Write]:
-            return self._audit.row(self._row(turn, _outcome(ending), work))
+            return self._audit.row(row_of(turn, outcome_of(ending), self._clock.now_ms()))
 
         turn.closing = closing
         self._service.accept(turn)
@@ -168,36 +165,6 @@ class Unattended:
             trigger=trigger.value,
             chain=chain,
             depth=depth,
-        )
-
-    def _row(self, turn: Turn, outcome: Outcome, work: Work) -> AuditRow:
-        ending, message, size = _ended(outcome)
-        chain = turn.chain
-        return AuditRow(
-            id=turn.id,
-            trigger=turn.trigger,
-            agent_id=turn.agent.id,
-            agent_name=turn.agent.name,
-            harness="",
-            tool=TURN,
-            digest="",
-            started_ms=turn.started_ms,
-            duration_us=max(0, self._clock.now_ms() - turn.started_ms) * 1000,
-            instructions=0,
-            outcome=ending,
-            message=message[:_MESSAGE_CHARACTERS],
-            depth=turn.depth,
-            chain=chain.id if chain is not None else "",
-            parent_chain=work.parent_chain,
-            args_size=len(work.args),
-            result_size=size,
-            epoch=work.epoch,
-            reason=work.reason,
-            client=turn.client,
-            attempt=work.attempt,
-            scheduled_at_ms=work.scheduled_at_ms,
-            key=work.key,
-            subject=work.subject,
         )
 
 
@@ -244,17 +211,3 @@ def _payload(encoded: str) -> dict[str, str]:
         return {"payload": base64.b64decode(encoded).decode()}
     except UnicodeDecodeError:
         return {"payload_base64": encoded}
-
-
-def _outcome(ending: Ending) -> Outcome:
-    if ending.error is None:
-        return Done(ending.text.encode(errors="replace"))
-    if ending.outcome == "cancelled":
-        return Trapped("cancelled", ending.error.message)
-    return Failed(ending.error.message)
-
-
-def _ended(outcome: Outcome) -> tuple[RowEnding, str, int]:
-    if isinstance(outcome, Done):
-        return "done", "", len(outcome.data)
-    return ("cancelled" if isinstance(outcome, Trapped) else "failed"), outcome.message, 0

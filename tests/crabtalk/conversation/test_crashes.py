@@ -13,6 +13,7 @@ import trio
 
 from conversing import Hands, calls, conversing, events_of, history, says, sendable, sent, until_no_wakes
 from crabtalk.conversation.history import INTERRUPTED
+from crabtalk.store.interfaces.wakes import Wakes
 from crabtalk.store.memory import MemoryEngine
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 
@@ -105,8 +106,8 @@ async def test_a_wake_s_turn_goes_on_from_every_state_and_its_tools_do_not_run_a
         hands = counting()
         reopened = store.reopened(state)
         before = Counter(given["n"] for _, given in store.states[state][1])
+        begun = bool(Wakes(reopened).count(agent))
         async with conversing(store=reopened, hands=hands) as daemon:
-            begun = bool((await daemon.client.ask(list_wakes=pb.ListWakesMsg(agent=agent))).wakes)
             await until_no_wakes(daemon, agent)
             for request in daemon.model.requests:
                 sendable(request.messages)

@@ -227,6 +227,30 @@ async def test_an_ephemeral_turn_hears_the_session_and_leaves_nothing():
         assert [one.file_path for one in listed.conversations] == ["s"]
 
 
+async def test_every_turn_of_a_client_leaves_a_row_that_names_the_client():
+    answers = [says("yes"), [ModelError(ErrorKind.AUTH, "no key")], says("aside"), says("all")]
+    async with conversing(*answers) as daemon:
+        client = daemon.client
+        ann = await client.declare("ann")
+        await sent(client, ann, "four")
+        with pytest.raises(Refused, match="no key"):
+            await sent(client, ann, "again")
+        await streamed(client, ann, "whisper", "", ephemeral=True)
+        await client.ask(compact=pb.CompactMsg(prompt="Sum up.", session_handle="s"))
+        rows = sorted(daemon.runtime.audit.latest(), key=lambda row: row.id)
+    assert [(row.tool, row.outcome, row.args_size, row.result_size) for row in rows] == [
+        ("turn", "done", 4, 3),
+        ("turn", "failed", 5, 0),
+        ("turn", "done", 7, 5),
+        ("compact", "done", 7, 3),
+    ]
+    assert rows[1].message.endswith("no key")
+    assert {(row.trigger, row.agent_id, row.harness, row.client) for row in rows} == {
+        ("client", ann, "", "memory")
+    }
+    assert all(row.chain == row.id for row in rows)
+
+
 async def test_a_guest_answers_in_text_and_each_hears_who_spoke():
     hands = Hands(wave=lambda _context, _given: "waved")
     answers = [calls(("wave", {})), says("ann speaks"), says("bob speaks"), says("ann again")]

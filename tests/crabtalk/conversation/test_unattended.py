@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from conversing import Hands, calls, conversing, history, says, sent, until_no_wakes
+from crabtalk.config import Config, ExecutorConfig
 from crabtalk.conversation.history import INTERRUPTED
 from crabtalk.errors import RequestError
 from crabtalk.store.memory import MemoryEngine
@@ -266,6 +267,19 @@ async def test_a_turn_ends_when_its_chain_has_used_its_tokens():
         assert len(daemon.model.requests) == 2
         assert (await following())[0] == "daemon:chain-ended"
         assert [role for role, _ in await history(client)] == ["user", *["assistant", "tool"] * 2]
+
+
+async def test_how_many_tokens_a_chain_has_is_configured():
+    hands = Hands(more=lambda _context, _given: "more")
+    config = Config(executor=ExecutorConfig(chain_tokens=1))
+    async with conversing(calls(("more", {})), hands=hands, config=config) as daemon:
+        ann = await daemon.client.declare("ann")
+        with pytest.raises(Refused, match="the chain has used all the tokens that it may"):
+            await sent(daemon.client, ann, "go")
+        await wake(daemon.client, ann, b"go")
+        await until_no_wakes(daemon, ann)
+        (row,) = await rows(daemon.client, "wake")
+        assert (row.outcome, len(daemon.model.requests)) == ("done", 2)
 
 
 async def test_a_caller_that_is_cancelled_takes_the_turn_that_it_waits_for_along():

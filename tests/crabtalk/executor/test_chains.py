@@ -45,11 +45,25 @@ def test_a_record_holds_what_is_left():
     one = chain(parent="before")
     one.admit(0)
     one.berm.charge(1_000_000)
+    one.tokens_left -= 500
     record = one.record(3)
-    assert record == ChainRecord("id", 3, 1000, 255, 100_000_000_000 - 1_000_000, "before")
+    assert record == ChainRecord("id", 3, 1000, 255, 100_000_000_000 - 1_000_000, "before", 1_999_500)
     again = Chain.from_record(record, 1000)
     assert again.record(3) == record
     assert (again.id, again.parent, again.started_ms) == ("id", "before", 1000)
+
+
+def test_a_chain_that_used_its_tokens_has_none_after_a_restart():
+    one = chain(tokens=100)
+    one.tokens_left -= 130
+    again = Chains().restore(one.record(1), 1000)
+    assert again is not one
+    assert again.refusal(1) == "the chain has used all the tokens that it may"
+
+
+def test_a_record_without_tokens_has_those_of_a_new_chain():
+    record = ChainRecord("id", 1, 1000, 5, 5)
+    assert Chains(tokens=70).restore(record, 1000).tokens_left == 70
 
 
 def test_a_restored_chain_has_the_rest_of_its_hour():

@@ -45,7 +45,8 @@ async def test_an_agent_has_another_one_do_a_task():
         reply = await sent(client, ann, "is the change good?")
         assert reply.content.strip() == "he says: bob was asked to read the change"
         assert daemon.model.requests[1].system == "You review."
-        (row,) = await turns(client)
+        asked, row = await turns(client)
+        assert (asked.agent, asked.trigger, asked.outcome, asked.depth) == (ann, "client", "done", 0)
         assert (row.agent, row.trigger, row.outcome, row.depth) == (bob, "call", "done", 1)
         listed = await client.ask(list_invocations=pb.ListInvocationsMsg(harness="delegate"))
         assert [(one.agent, one.trigger, one.chain) for one in listed.invocations] == [
@@ -111,7 +112,7 @@ async def test_a_row_of_agents_ends_where_the_chain_does():
         with trio.fail_after(20):
             reply = await sent(client, ann, "go")
         assert "depth 9 is beyond the chain's 8" in reply.content
-        assert [one.depth for one in await turns(client)] == list(range(1, 9))
+        assert [one.depth for one in await turns(client)] == list(range(9))
 
 
 async def test_a_call_whose_deadline_passes_stops_the_turn_that_it_waits_for():

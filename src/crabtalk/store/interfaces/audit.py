@@ -21,7 +21,7 @@ class AuditRow(NamedTuple):
     """What is kept of one invocation: sizes and digests of arguments and results, not their bytes."""
 
     id: str  # of the invocation, a ULID
-    trigger: str  # tool, wake, event, call
+    trigger: str  # tool, wake, event, call, client
     agent_id: str
     agent_name: str
     harness: str

@@ -29,6 +29,7 @@ class ChainRecord:
     invocations_left: int
     fuel_left: int
     parent: str | None = None  # the id of the chain before this one
+    tokens_left: int | None = None  # of models; None: it has used none that the record knows of
 
 
 @dataclass(frozen=True, slots=True)
