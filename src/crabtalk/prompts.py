@@ -7,13 +7,13 @@ its asker's business. Nothing here is stored: whoever asks is gone when the daem
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 import trio
 
 from crabtalk.clock import Clock
 from crabtalk.errors import BadRequest, Busy, NotFound, TooLarge
+from crabtalk.following import Following
 from crabtalk.ids import new_id
 from crabtalk.store.interfaces.approvals import Subject
 
@@ -55,40 +55,11 @@ class Answer:
 Keep = Callable[[Answer], Awaitable[None]]
 
 
-class Inbox:
-    """The prompts for one client: `with` keeps it open, `async for` reads it."""
+class Inbox(Following[Prompt]):
+    """The prompts for one client, and that they are over."""
 
     def __init__(self, leave: Callable[["Inbox"], None]) -> None:
-        self.lost = 0  # prompts for which there was no room
-        self._leave = leave
-        self._send, self._receive = trio.open_memory_channel[Prompt](_ROOM)
-
-    def offer(self, prompt: Prompt) -> None:
-        """Take a prompt, or that it is over, if there is room."""
-        try:
-            self._send.send_nowait(prompt)
-        except trio.WouldBlock:
-            self.lost += 1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leave(self)
-        self._send.close()
-        self._receive.close()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Prompt:
-        """Wait for the next prompt.
-
-        **Cancellation:** none is lost by it.
-        """
-        return await self._receive.receive()
+        super().__init__(_ROOM, leave)
 
 
 class _Pending:
@@ -132,7 +103,7 @@ class Prompts:
         inbox = Inbox(self._inboxes.discard)
         self._inboxes.add(inbox)
         for prompt in self.pending:
-            inbox.offer(prompt)
+            inbox.take(prompt)
         return inbox
 
     async def ask(self, prompt: Prompt, keep: Keep | None = None) -> Answer | None:
@@ -198,7 +169,7 @@ class Prompts:
 
     def _tell(self, prompt: Prompt) -> None:
         for inbox in self._inboxes:
-            inbox.offer(prompt)
+            inbox.take(prompt)
 
 
 def _checked(prompt: Prompt, answer: Answer) -> Answer:
