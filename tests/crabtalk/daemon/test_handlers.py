@@ -363,3 +363,20 @@ async def test_everything_of_an_agent_goes_with_it(client, bell, served):
     assert {column: [key for key in keys if agent.encode() in key] for column, keys in left.items()} == {
         "agent": [], "wake": [], "sub": [], "session": [], "kv": []
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("pause_s", [None, 0.0, 0.002, 0.01])
+async def test_a_call_of_an_image_that_is_not_linked_yet_can_be_taken_back_at_any_moment(
+    client, bell, pause_s
+):
+    for number in range(4):
+        ann = await bell(f"ann-{number}", memory=f"{16 << number}MiB", deadline=3000, fuel=10**15)
+        called = await client.send(
+            call_tool=pb.CallToolMsg(agent=ann, harness="alarm", tool="spin", args=b"{}")
+        )
+        if pause_s is not None:
+            await trio.sleep(pause_s)
+        await client.ask(cancel=pb.CancelMsg(request_id=called))
+        with trio.fail_after(10):
+            assert (await client.receive(called)).trap.kind == "cancelled"
+        assert not (await client.ask(list_running=pb.ListRunningMsg())).invocations
