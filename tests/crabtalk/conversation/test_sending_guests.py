@@ -1,11 +1,13 @@
 """`crabtalk.agent.send` from a real guest: whose turn it is, and what the guest hears."""
 
 import hashlib
+import json
 
 import pytest
 import trio
 
 from conversing import conversing, history, says
+from crabtalk.capabilities.send import MOST
 from crabtalk.conversation.model import ErrorKind, ModelError
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 from declared_guests import guest, request
@@ -21,8 +23,8 @@ async def sending(client, *targets):
     return await client.declare("ann", {"name": "probe", "send": list(targets)})
 
 
-def call(agent, target, content, **options):
-    args = request("crabtalk.agent.send", target, content)
+def call(agent, target, content, *more, **options):
+    args = request("crabtalk.agent.send", target, content, *more)
     return pb.CallToolMsg(agent=agent, harness="probe", tool="ask", args=args, **options)
 
 
@@ -51,6 +53,49 @@ async def test_a_guest_hears_why_there_is_no_answer():
         assert outcome.done == b"eno such agent: ann"
         outcome = await client.ask(call_tool=call(ann, "bob", ""))
         assert outcome.done == b"econtent: expected what to say, got nothing"
+
+
+async def test_several_are_asked_in_one_call_each_for_something_else():
+    async with conversing(*[lambda request: says(f"to {request.messages[-1].content}: ü")] * 2) as daemon:
+        client = daemon.client
+        await client.declare("bob")
+        ann = await sending(client, "bob")
+        outcome = await client.ask(call_tool=call(ann, "bob", "one", "eve", "two", "bob", "three", "bob", ""))
+        assert outcome.done[:1] == b"o"
+        assert json.loads(outcome.done[1:]) == [
+            {"text": "to one: ü"},
+            {"error": "no such agent: eve"},
+            {"text": "to three: ü"},
+            {"error": "content: expected what to say, got nothing"},
+        ]
+        listed = (await client.ask(list_conversations=pb.ListConversationsMsg())).conversations
+        assert len({one.file_path for one in listed}) == 2
+
+
+async def test_so_many_are_asked_in_one_call_and_no_more():
+    async with conversing(*[says("yes")] * MOST) as daemon:
+        client = daemon.client
+        await client.declare("bob")
+        ann = await sending(client, "bob")
+        outcome = await client.ask(call_tool=call(ann, *["bob", "go"] * (MOST + 1)))
+        assert outcome.done == b"eat most 16 agents are asked in one call, got 17"
+        assert daemon.model.requests == []
+        outcome = await client.ask(call_tool=call(ann, *["bob", "go"] * MOST))
+        assert json.loads(outcome.done[1:]) == [{"text": "yes"}] * MOST
+
+
+async def test_all_turns_end_with_the_guest_that_asked_for_them():
+    async with conversing(*[[trio.sleep_forever]] * 3) as daemon:
+        client = daemon.client
+        await client.declare("bob")
+        ann = await sending(client, "bob")
+        asked = await client.send(call_tool=call(ann, *["bob", "think"] * 3))
+        await daemon.model.until_asked(3)
+        turns = daemon.runtime.conversations.turns()
+        (running,) = daemon.runtime.executor.running()
+        daemon.runtime.executor.cancel(running.id)
+        assert (await client.receive(asked)).trap.kind == "cancelled"
+        assert [(await turn.result()).outcome for turn in turns] == ["cancelled"] * 3
 
 
 async def test_a_guest_that_is_stopped_takes_its_turn_along():

@@ -54,16 +54,34 @@ async def test_an_agent_has_another_one_do_a_task():
         ]
 
 
-async def test_several_do_the_same_task_one_after_the_other():
-    answers = [says("looks good"), [ModelError(ErrorKind.AUTH, "no key")], says("it is slow")]
-    async with conversing(*answers) as daemon:
+async def test_several_do_the_same_task_side_by_side():
+    everybody = trio.Event()
+    systems = []
+
+    def answer(request):
+        said = {
+            "bob": says("looks good"),
+            "carol": [ModelError(ErrorKind.AUTH, "no key")],
+            "dave": says("it is slow"),
+        }[request.system]
+
+        async def wait():
+            systems.append(request.system)
+            if len(systems) == 3:
+                everybody.set()
+            await everybody.wait()
+
+        return [wait, *said]
+
+    async with conversing(answer, answer, answer) as daemon:
         client = daemon.client
         for name in ("bob", "carol", "dave"):
-            await client.declare(name)
+            await client.declare(name, description=name)
         ann = await declare(client, "ann", "bob", "carol", "dave")
-        outcome = await call(
-            client, ann, "delegate_to_all", agents=["bob", "carol", "eve", "dave"], task="read it"
-        )
+        with trio.fail_after(10):
+            outcome = await call(
+                client, ann, "delegate_to_all", agents=["bob", "carol", "eve", "dave"], task="read it"
+            )
         text = outcome.done.decode()
         assert text.startswith("## bob\n\nlooks good\n\n## carol\n\n[failed: carol gave no answer: ")
         assert text.endswith("no key]\n\n## eve\n\n[failed: no such agent: eve]\n\n## dave\n\nit is slow\n")

@@ -1,6 +1,7 @@
 /* Stand-ins of what the daemon knows of agents: peers, their answers, sessions and skills, in memory. */
 #include "native.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,10 +102,43 @@ static void note_sent(berm_str agent, berm_str content)
     sent_len += len;
 }
 
+static void put_said(berm_json_writer *json, berm_str name, berm_str content)
+{
+    const made_up *agent = find(agents, agent_count, name);
+    berm_json_open_object(json);
+    if (agent) {
+        note_sent(name, content);
+        put_text(json, agent->fails ? "error" : "text", agent->text);
+    } else {
+        char why[128];
+        snprintf(why, sizeof why, "no such agent: %.*s", BERM_ARG(berm_slice(name, 0, 80)));
+        put_text(json, "error", why);
+    }
+    berm_json_close(json);
+}
+
+/* Several are asked: what each says, as an array. */
+static void send_all(berm_request *request, berm_answer *answer, berm_str name, berm_str content)
+{
+    berm_json_writer json;
+    berm_json_write_to(&json, &answer->data);
+    berm_json_open_array(&json);
+    put_said(&json, name, content);
+    while (request->rest.len) {
+        name = berm_request_field(request);
+        put_said(&json, name, berm_request_field(request));
+    }
+    berm_json_close(&json);
+}
+
 static void agent_send(berm_request *request, berm_answer *answer)
 {
     berm_str name = berm_request_field(request);
     berm_str content = berm_request_field(request);
+    if (request->rest.len) {
+        send_all(request, answer, name, content);
+        return;
+    }
     const made_up *agent = find(agents, agent_count, name);
     if (!agent) {
         berm_answer_error(answer, "no such agent: %.*s", BERM_ARG(name));
