@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final, Protocol
 
-import trio
+import anyio
 
 from berm import Capability, Refused, capability
 from crabtalk.capabilities._caller import Call, caller_of, explained
@@ -66,9 +66,9 @@ def send(
             except (Refused, Failure) as error:
                 answers[number] = {"error": str(error)}
 
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as tasks:
             for number, (agent_, content_) in enumerate([(agent, content), *more]):
-                nursery.start_soon(ask, number, agent_, content_)
+                tasks.start_soon(ask, number, agent_, content_)
         said = json.dumps([answers[number] for number in sorted(answers)], ensure_ascii=False)
         return said.encode(errors="replace").decode()
 
