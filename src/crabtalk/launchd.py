@@ -51,6 +51,14 @@ class Launchd:
         """Return nothing: launchd keeps nothing once it was told to stop."""
         return []
 
+    def probe(self) -> list[str]:
+        """Return a command that fails where nobody answers for the user's session."""
+        return ["launchctl", "print", _domain()]
+
+    def links(self, service: Service) -> list[Path]:  # noqa: ARG002 - other managers need it
+        """Return nothing: launchd looks into the folder."""
+        return []
+
     def status(self, service: Service) -> list[str]:
         """Return the command that says how the service is."""
         return ["launchctl", "print", f"{_domain()}/{_label(service)}"]

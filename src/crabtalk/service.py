@@ -19,6 +19,7 @@ from crabtalk.errors import ConfigError
 STOP_S: Final = 90  # longer than the daemon drains by default; then whatever is left is killed
 WATCHDOG_S: Final = 30
 _DEFAULT_HOME: Final = "~/.crabtalk"
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]+")
 
 _UNIT: Final = """\
@@ -106,6 +107,12 @@ class Manager(Protocol):
     def forget(self, service: Service) -> list[list[str]]:
         """Return the commands to run after the file was removed."""
 
+    def probe(self) -> list[str]:
+        """Return a command that fails where no service manager answers, and changes nothing."""
+
+    def links(self, service: Service) -> list[Path]:
+        """Say which links to the unit make it start, where the manager cannot be asked to remove them."""
+
     def status(self, service: Service) -> list[str]:
         """Return the command that says how the service is."""
 
@@ -151,6 +158,15 @@ class Systemd:
             ["systemctl", "--user", "reset-failed", "--quiet", f"{service.name}.service"],
         ]
 
+    def probe(self) -> list[str]:
+        """Return a command that fails where no service manager answers."""
+        return ["systemctl", "--user", "show", "--property=Version", "--no-pager"]
+
+    def links(self, service: Service) -> list[Path]:
+        """Say what `enable` made."""
+        file = self.file(service)
+        return [file.parent / "default.target.wants" / file.name]
+
     def status(self, service: Service) -> list[str]:
         """Return the command that says how the service is."""
         return ["systemctl", "--user", "--no-pager", "status", f"{service.name}.service"]
@@ -159,6 +175,31 @@ class Systemd:
         """Return the command that shows what the daemon logged."""
         command = ["journalctl", "--user", "--no-pager", f"--lines={lines}", f"--unit={service.name}.service"]
         return [*command, "--follow"] if follow else command
+
+
+def service_environment(home: Path) -> dict[str, str]:
+    """Return what the unit of this home adds to the daemon's environment; nothing where the file is missing.
+
+    Raises:
+        ConfigError: if the file cannot be read, or a line of it is no NAME=value.
+    """
+    file = home / "environment"
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: cannot be read: {error}") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not (text := line.strip()) or text[0] in "#;":
+            continue
+        name, equals, value = text.partition("=")
+        if not equals or not _VARIABLE.fullmatch(name):
+            raise ConfigError(f"{file}: line {number} is not NAME=value")
+        quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+        found[name] = value[1:-1] if quoted else value
+    return found
 
 
 def _specifiers(text: str) -> str:

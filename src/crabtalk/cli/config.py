@@ -1,6 +1,7 @@
 """`crabtalk config`: what config.toml says. Needs no daemon."""
 
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -22,9 +23,13 @@ def _check(args: argparse.Namespace) -> int:
     """Read the file and say that it will do; every mistake ends the command."""
     from crabtalk.config import load_config
     from crabtalk.home import find_home
+    from crabtalk.service import service_environment
 
-    file = find_home(args.home).config_file
-    load_config(file)
+    home = find_home(args.home)
+    file = home.config_file
+    # launchd has no such file.
+    added = {} if sys.platform == "darwin" else service_environment(home.root)
+    load_config(file, os.environ | added)
     state = "is fine" if file.exists() else "is not there: the defaults hold"
     print(f"{file} {state}", file=sys.stderr)
     return DONE

@@ -77,7 +77,13 @@ def _add_upgrade(parser: Parser) -> None:
 
 def _add(args: argparse.Namespace) -> int:
     """Hand the bytes to the daemon, which loads them before it stores them."""
+    from crabtalk.declarations import HARNESS_NAME
+
     name = args.name or args.image.name.removesuffix(".elf")
+    if not args.name and not re.fullmatch(HARNESS_NAME, name):
+        raise CommandError(
+            f"the file's name gives `{name}`, which does not match {HARNESS_NAME}; give one with --name"
+        )
     with connected(args) as client:
         info = _put(client, args.image, name, args.sha256)
     if args.json:

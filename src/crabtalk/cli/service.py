@@ -66,8 +66,18 @@ def _uninstall(args: argparse.Namespace) -> int:
         return DONE
     if not file.exists():
         raise CommandError(f"{service.name} is not installed: there is no {file}")
-    _run_all(manager.stop(service))
-    file.unlink()
+    answers = _answers(manager)
+    if answers:
+        _run_all(manager.stop(service))
+    for path in [file, *manager.links(service)]:
+        path.unlink(missing_ok=True)
+    if not answers:
+        print(
+            f"no service manager answers, so nothing was stopped; the unit {file} is removed and "
+            f"{args.home} stays as it is",
+            file=sys.stderr,
+        )
+        return DONE
     for command in manager.forget(service):
         _run(command, quiet=True)
     print(f"{service.name} is removed; {args.home} stays as it is", file=sys.stderr)
@@ -111,6 +121,13 @@ def _announce(change: str, *commands: list[list[str]]) -> None:
         print(f"would run {shlex.join(command)}", file=sys.stderr)
 
 
+def _answers(manager: Manager) -> bool:
+    try:
+        return _run(manager.probe(), quiet=True) == 0
+    except CommandError:
+        return False
+
+
 def _run_all(commands: list[list[str]]) -> None:
     for command in commands:
         status = _run(command)
@@ -122,8 +139,8 @@ def _run(command: list[str], *, quiet: bool = False) -> int:
     """Run a program of the machine's and return its exit code; it talks to the user itself."""
     sys.stdout.flush()
     try:
-        stderr = subprocess.DEVNULL if quiet else None
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stderr=stderr, check=False)  # noqa: S603 - ours
+        out = subprocess.DEVNULL if quiet else None
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False)  # noqa: S603 - ours
     except FileNotFoundError as error:
         raise CommandError(
             f"there is no {command[0]} here; --dry-run shows what your service manager would need"

@@ -1,11 +1,13 @@
 """`crabtalk config`: needs no daemon, and says everything that is wrong at once."""
 
 import json
+import sys
 
 import pytest
 
 from berm.cli.exits import DONE, HOST_ERROR
 from crabtalk.cli import main
+from crabtalk.service import service_environment
 
 
 @pytest.fixture
@@ -64,3 +66,18 @@ def test_show_as_json_is_one_object(run, config_file):
     config_file.write_text("[executor]\nqueue = 5\n")
     status, out, _ = run("config", "show", "--json")
     assert (status, json.loads(out)["executor"]["queue"]) == (DONE, 5)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="launchd has no file for the environment")
+def test_check_reads_the_environment_of_the_service(run, config_file):
+    config_file.write_text('[secrets]\nkey = "${OF_THE_SERVICE}"\nother = "${QUOTED}"\n')
+    status, _, err = run("config", "check")
+    assert status == HOST_ERROR
+    assert "OF_THE_SERVICE" in err
+    environment = config_file.parent / "environment"
+    environment.write_text("# a remark\n\nOF_THE_SERVICE=a=b\nQUOTED='c d'\n")
+    assert run("config", "check") == (DONE, "", f"{config_file} is fine\n")
+    assert service_environment(config_file.parent) == {"OF_THE_SERVICE": "a=b", "QUOTED": "c d"}
+    environment.write_text("OF_THE_SERVICE=1\nexport QUOTED=2\n")
+    status, _, err = run("config", "check")
+    assert (status, err) == (HOST_ERROR, f"crabtalk: {environment}: line 2 is not NAME=value\n")

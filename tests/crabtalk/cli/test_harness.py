@@ -36,6 +36,15 @@ def test_add_says_what_was_stored_and_what_it_asks_for(run, alarm, sha256, store
     )
 
 
+def test_a_file_whose_name_is_none_for_a_harness_is_told_of_the_option(run, echo, tmp_path):
+    odd = tmp_path / "Echo 2.elf"
+    odd.write_bytes(echo.read_bytes())
+    status, _, err = run("harness", "add", str(odd))
+    assert status == HOST_ERROR
+    assert "the file's name gives `Echo 2`" in err
+    assert "give one with --name" in err
+
+
 def test_other_bytes_than_those_wanted_are_refused(run, echo, sha256):
     status, _, err = run("harness", "add", str(echo), "--sha256", "0" * 64)
     assert (status, err) == (HOST_ERROR, f"crabtalk: {echo} is {sha256(echo)}, not {'0' * 64}\n")

@@ -187,7 +187,30 @@ def test_uninstall_stops_it_and_removes_the_unit(asked, home):
     service = Service(home)
     assert main(["service", "uninstall"]) == DONE
     assert not Systemd().file(service).exists()
-    assert asked()[3] == f"systemctl --user disable --quiet --now {service.name}.service"
+    assert asked()[4] == f"systemctl --user disable --quiet --now {service.name}.service"
+
+
+def test_where_no_service_manager_answers_the_unit_is_removed_all_the_same(asked, home, monkeypatch, capfd):
+    main(["service", "install"])
+    file = Systemd().file(Service(home))
+    link = file.parent / "default.target.wants" / file.name
+    link.parent.mkdir()
+    link.symlink_to(file)
+    monkeypatch.setenv("FAIL_ON", "--user")
+    assert main(["service", "uninstall"]) == DONE
+    assert "no service manager answers, so nothing was stopped" in capfd.readouterr().err
+    assert not file.exists()
+    assert not link.is_symlink()
+    assert not any("disable" in line for line in asked())
+
+
+def test_a_service_that_does_not_stop_keeps_its_unit(asked, home, monkeypatch, capfd):
+    main(["service", "install"])
+    monkeypatch.setenv("FAIL_ON", "disable")
+    assert main(["service", "uninstall"]) == HOST_ERROR
+    assert "ended with 3" in capfd.readouterr().err
+    assert Systemd().file(Service(home)).exists()
+    assert asked()[-1].endswith(".service")
 
 
 def test_what_is_not_installed_cannot_be_uninstalled(asked, capfd):
