@@ -6,6 +6,8 @@ import socket
 import ssl
 import threading
 
+import anyio
+
 NOTHING = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
@@ -119,3 +121,18 @@ def receive(connection):
 def reply(body=b"", *headers, status="200 OK"):
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
+
+
+def names_lead_to(monkeypatch, table):
+    """Answer DNS from a table, and count the questions; all else is the real thing."""
+    asked = []
+
+    async def getaddrinfo(host, port, **_):
+        asked.append(host)
+        addresses = table[host]
+        address = addresses.pop(0) if isinstance(addresses, list) else addresses
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        return [(family, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    monkeypatch.setattr(anyio, "getaddrinfo", getaddrinfo)
+    return asked
