@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from berm.cli.exits import DONE, HOST_ERROR, USAGE
+from berm.cli.exits import DONE, HOST_ERROR, INTERRUPTED, USAGE
+from daemons import running_daemon
 from guest_images import image_path
 from terminals import QUERY, crabtalk
 
@@ -134,6 +135,54 @@ def test_control_c_cancels_the_turn_and_keeps_the_session(chat, client):
     assert terminal.wait_for("ann>").type("\x04").ended() == DONE
     history = client.get_conversation_history(file_path=newest(client).file_path).messages
     assert [one.content for one in history if one.role == "user"] == ["slow please", "and now"]
+
+
+@pytest.fixture
+def restartable():
+    """A daemon whose agent ann talks, and a terminal that chats with her."""
+    with running_daemon(CONFIG) as daemon:
+        (daemon.home.root / "script.toml").write_text(SCRIPT)
+        with daemon.client() as client:
+            client.create_agent(name="ann", config="{}")
+        terminal = crabtalk("chat", "ann", "--home", str(daemon.home.root))
+        yield daemon, terminal.wait_for("ann>")
+        terminal.close()
+
+
+def test_a_chat_goes_on_when_the_daemon_was_restarted(restartable):
+    daemon, terminal = restartable
+    terminal.say("one").wait_for("You said: one").wait_for("ann>")
+    assert daemon.stop() == 0
+    terminal.say("two").wait_for("connection")
+    daemon.start()
+    terminal.wait_for("the daemon was away; this is the same session").wait_for("ann> two")
+    terminal.say("").wait_for("You said: two").wait_for("ann>")
+    assert terminal.type("\x04").ended() == DONE
+    with daemon.client() as client:
+        (only,) = client.list_conversations().conversations
+        said = client.get_conversation_history(file_path=only.file_path).messages
+    assert [one.content for one in said if one.role == "user"] == ["one", "two"]
+
+
+def test_a_daemon_that_is_killed_in_a_turn_is_waited_for_and_nothing_is_said_twice(restartable):
+    daemon, terminal = restartable
+    terminal.say("slow please").wait_for("one two")
+    daemon.kill()
+    daemon.start()
+    terminal.wait_for("the daemon was away; this is the same session").wait_for("you: slow please")
+    terminal.wait_for("ann>").say("next").wait_for("You said: next").wait_for("ann>")
+    assert terminal.type("\x04").ended() == DONE
+    with daemon.client() as client:
+        (only,) = client.list_conversations().conversations
+        said = client.get_conversation_history(file_path=only.file_path).messages
+    assert [one.content for one in said if one.role == "user"] == ["slow please", "next"]
+
+
+def test_a_daemon_that_is_waited_for_can_be_given_up(restartable):
+    daemon, terminal = restartable
+    daemon.stop()
+    terminal.say("hello").wait_for("waiting for the daemon to come back").type("\x03")
+    assert terminal.ended() == INTERRUPTED
 
 
 def test_a_second_control_c_leaves(chat):

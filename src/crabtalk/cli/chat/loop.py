@@ -17,10 +17,20 @@ from crabtalk.cli.chat.session import Session
 from crabtalk.cli.chat.turn import Left, Turns, alongside
 from crabtalk.cli.chat.view import PlainView, TerminalView, View
 from crabtalk.client.asynchronous import Client, connect
-from crabtalk.client.finding import NotRunning
-from crabtalk.errors import RequestError
+from crabtalk.client.finding import ConnectionLost, NotRunning
+from crabtalk.errors import NotFound, RequestError
 
 HISTORY: Final = "chat_history"  # in the home
+BACK_S: Final = 60.0  # that a daemon is waited for which has gone
+_LOOK_S: Final = 0.25
+
+
+class Dropped(Exception):  # noqa: N818 - what happened
+    """The connection was lost while `text` was to be done."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
 
 
 def chat(args: argparse.Namespace, *, plain: bool) -> int:
@@ -29,15 +39,52 @@ def chat(args: argparse.Namespace, *, plain: bool) -> int:
 
 
 async def _connected(args: argparse.Namespace, plain: bool) -> int:  # noqa: FBT001 - called by anyio.run
-    try:
-        async with connect(args.home) as client:
-            return await _chat(client, args, plain=plain)
-    except NotRunning as error:
-        raise CommandError(f"{error}; start it with `crabtalk up`") from error
+    before: Session | None = None
+    unsaid = ""
+    while True:
+        try:
+            async with connect(args.home) as client:
+                session = await _session(client, args, before)
+                await _chat(client, session, args, plain=plain, again=before is not None, unsaid=unsaid)
+                return DONE
+        except NotRunning as error:
+            raise CommandError(f"{error}; start it with `crabtalk up`") from error
+        except Dropped as dropped:
+            before, unsaid = session, dropped.text
+            await _until_there(args)
 
 
-async def _chat(client: Client, args: argparse.Namespace, *, plain: bool) -> int:
-    session = await Session.chosen(client, args.agent, last=args.last, handle=args.resume, root=args.root)
+async def _session(client: Client, args: argparse.Namespace, before: Session | None) -> Session:
+    """Return the session of the command line, or the one that the chat was in before it was cut off."""
+    if before is None:
+        return await Session.chosen(client, args.agent, last=args.last, handle=args.resume, root=args.root)
+    session = await Session.chosen(client, before.agent.id, last=False, handle=None, root=before.root)
+    session.handle = before.handle
+    with contextlib.suppress(NotFound):  # nothing was said in it, or not even stored
+        await session.resume(before.handle)
+    return session
+
+
+async def _until_there(args: argparse.Namespace) -> None:
+    """Wait for a daemon that comes back, for a while.
+
+    Raises:
+        NotRunning: if none does.
+    """
+    print("waiting for the daemon to come back; Ctrl-C leaves", file=sys.stderr)
+    with anyio.move_on_after(BACK_S):
+        while True:
+            try:
+                async with connect(args.home):
+                    return
+            except (NotRunning, ConnectionLost):
+                await anyio.sleep(_LOOK_S)
+    raise NotRunning(f"the daemon has gone, and did not come back within {BACK_S:g} seconds")
+
+
+async def _chat(
+    client: Client, session: Session, args: argparse.Namespace, *, plain: bool, again: bool, unsaid: str
+) -> None:
     attention = Attention()
     view: View = PlainView() if plain else TerminalView()
     words = [(f"/{name}", command.summary) for name, command in COMMANDS.items()]
@@ -47,6 +94,8 @@ async def _chat(client: Client, args: argparse.Namespace, *, plain: bool) -> int
     questions = Questions(client, attention, entry, view, session.name_of)
     turns = Turns(client, attention, questions, view)
     loop = Chat(session, attention, entry, view, questions, turns)
+    if again:
+        loop.come_back(unsaid)
     with contextlib.ExitStack() as stack:
         if not plain:
             stack.enter_context(quiet())  # the editor shows what is typed
@@ -54,7 +103,7 @@ async def _chat(client: Client, args: argparse.Namespace, *, plain: bool) -> int
         if sys.stdin.isatty():  # else there is no person to ask
             tasks.append(lambda: attention.follow_prompts(client))
         async with alongside(*tasks):
-            return await loop.run()
+            await loop.run()
 
 
 async def heed_signals(attention: Attention) -> None:
@@ -86,10 +135,25 @@ class Chat:
         self._questions = questions
         self._turns = turns
         self._commands = Commands(session, view, turns)
+        self._came_back = False
+        self._unsaid = ""  # what the person is to see on the line, to say it again
 
-    async def run(self) -> int:
-        """Talk until the person leaves; return the exit code."""
-        self._view.note(self._session.greeting())
+    def come_back(self, unsaid: str) -> None:
+        """Begin after a connection that was lost; `unsaid` is what was to be done just then."""
+        self._came_back = True
+        said = [one.content for one in self._session.messages if one.role == "user"]
+        self._unsaid = "" if unsaid in said[-1:] else unsaid
+
+    async def run(self) -> None:
+        """Talk until the person leaves.
+
+        Raises:
+            Dropped: the connection was lost.
+        """
+        if self._came_back:
+            self._view.note("the daemon was away; this is the same session")
+        else:
+            self._view.note(self._session.greeting())
         try:
             if self._session.opened:
                 await self._commands.show_last()
@@ -103,11 +167,10 @@ class Chat:
             self._view.end()
             if farewell := self._session.farewell():
                 self._view.note(farewell)
-        return DONE
 
     async def _read(self) -> str:
         """Return what the person says; questions come first, and what was typed by then stays."""
-        draft, warned = "", False
+        draft, warned, self._unsaid = self._unsaid, False, ""
         while True:
             for prompt in list(self._attention.questions.values())[:1]:
                 await self._questions.ask(prompt)
@@ -141,6 +204,10 @@ class Chat:
             content = await self._commands.meaning(text)
             if content is not None:
                 await self._speak(content)
+        except ConnectionLost as error:
+            self._view.end()
+            self._view.complain(str(error))
+            raise Dropped(text) from error
         except RequestError as error:
             self._view.end()
             self._view.complain(str(error))
