@@ -84,6 +84,7 @@ def _add(args: argparse.Namespace) -> int:
     with connected(args) as client:
         info = client.create_agent(name=name, config=json.dumps(config, default=_no_json))
         _warn_of_broken(client, info)
+        _warn_of_unknown(client, info)
     if args.json:
         print_json(_agent_facts(info))
     else:
@@ -111,6 +112,7 @@ def _edit(args: argparse.Namespace) -> int:
 
             info = edited(info.name, config_of(info), lambda patch: _update(client, info, patch)) or info
         _warn_of_broken(client, info)
+        _warn_of_unknown(client, info)
     return DONE
 
 
@@ -195,6 +197,19 @@ def _harness_names(info: "pb.AgentInfo") -> str:
 def _first_line(text: str) -> str:
     line = text.strip().partition("\n")[0]
     return line if len(line) <= 60 else f"{line[:59]}…"  # noqa: PLR2004 - what a table has room for
+
+
+def _warn_of_unknown(client: "SyncClient", info: "pb.AgentInfo") -> None:
+    """Say which names mean nothing yet; the daemon takes them, since what they mean may come later."""
+    if info.model:
+        models = {one.name for one in client.list_models().models}
+        if info.model not in models and info.model.partition("/")[0] not in models:
+            complain(f"there is no model {info.model}, and without it no turn of {info.name} begins")
+    if named := [one for one in info.skills if one != "*"]:
+        skills = {one.name for one in client.list_skills().skills}
+        for name in named:
+            if name not in skills:
+                complain(f"there is no skill {name}")
 
 
 def _warn_of_broken(client: "SyncClient", info: "pb.AgentInfo") -> None:

@@ -42,6 +42,21 @@ def test_an_agent_of_json_may_be_named_on_the_command_line(ask, config, tmp_path
     assert config("json-agent")["description"] == "From JSON."
 
 
+def test_names_that_mean_nothing_yet_are_taken_and_told(run, config, tmp_path, forgotten):
+    given = {"model": "nowhere/big", "skills": ["*", "juggling"]}
+    (tmp_path / "x.json").write_text(json.dumps(given))
+    forgotten.append("ahead")
+    status, _, err = run("agent", "add", str(tmp_path / "x.json"), "--name", "ahead")
+    told = [
+        "crabtalk: there is no model nowhere/big, and without it no turn of ahead begins",
+        "crabtalk: there is no skill juggling",
+    ]
+    assert (status, err.splitlines()) == (DONE, told)
+    assert config("ahead")["model"] == "nowhere/big"
+    status, _, err = run("agent", "edit", "ahead", "--patch", '{"model": null}')
+    assert (status, err.splitlines()) == (DONE, told[1:])
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
