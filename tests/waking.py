@@ -142,6 +142,12 @@ class World:
     pace: Pace = field(default_factory=Pace)
     limits: ExecutorLimits = field(default_factory=ExecutorLimits)
 
+    def ended(self, ends):
+        """Hear of invocations that ran, as the executor's listener."""
+
+    def trapped(self, work, row, outcome):
+        self.bus.on_trap(work, row, outcome)
+
     def __post_init__(self):
         self.executor = Executor(
             self.engine,
@@ -149,7 +155,7 @@ class World:
             self.limits,
             [self.natives],
             self.natives.declaration,
-            lambda *ended: self.bus.on_outcome(*ended),  # noqa: PLW0108 - there is no bus yet
+            self,
         )
         self.wakes = WakeService(self.engine, self.clock, self.natives, boot_id=f"boot-{self.boot}")
         self.bus = Bus(self.engine, self.clock, self.natives, self.executor)

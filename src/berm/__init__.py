@@ -8,10 +8,10 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
+    from berm._chain import Chain
     from berm._invocation import Call, HostCall, Invocation
     from berm._outcome import Done, Failed, Limits
     from berm.binding import Capability
-    from berm.chain import Chain
     from berm.errors import (
         AsyncCapabilityError,
         BermError,
@@ -63,7 +63,7 @@ _PLACES = {
     "BermError": "berm.errors",
     "Call": "berm._invocation",
     "Capability": "berm.binding",
-    "Chain": "berm.chain",
+    "Chain": "berm._chain",
     "Config": "rvcore",
     "DigestError": "berm.errors",
     "Done": "berm._outcome",

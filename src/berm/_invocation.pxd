@@ -7,6 +7,7 @@ from rvcore._machine cimport HostTable, Machine
 from rvcore._program cimport Program
 
 from berm._abi cimport Session
+from berm._chain cimport Chain
 from berm._outcome cimport Limits
 
 
@@ -19,7 +20,7 @@ cdef class Call:
     cdef readonly str tool             # name of the entry that the guest was started at
     cdef readonly int depth            # 0 for an invocation that no guest started
     cdef readonly uint64_t invocation_id
-    cdef object _chain                 # Chain, or None until somebody asks
+    cdef Chain _chain                  # None until somebody asks
     cdef object _tasks                 # task group of the driver, or None
     cdef int64_t deadline_ns           # monotonic instant
     cdef Interruption interruption     # shared with the invocation
@@ -49,8 +50,9 @@ cdef class Guest:
     cdef bytes reply                   # keeps session.reply alive
     cdef object context
     cdef Call call                     # made for the first capability or log line
-    cdef object chain                  # given at the start, or None
+    cdef Chain chain                   # given at the start, or None
     cdef str label                     # the tool's name, for messages
+    cdef object verdict                # the Trap of a result that was looked at already, or None
     cdef int64_t started_ns            # monotonic instant
     cdef int64_t deadline_ns           # monotonic instant
     cdef uint64_t id                   # of this invocation, in this process
@@ -63,8 +65,8 @@ cdef class Guest:
     cdef int begin(self, Linked linked, str label, uint64_t pc, object args, Limits limits, bint raw) except -1
     cdef void end(self) noexcept
     cdef int run(self, int64_t slice) except -1
-    cdef object chain_now(self)
-    cdef int charge(self, object chain) except -1
+    cdef Chain chain_now(self)
+    cdef void charge(self, Chain chain) noexcept
     cdef object outcome(self)
     cdef int64_t duration_ns(self) noexcept nogil
     cdef bytes copy_in(self, uint64_t address, uint64_t size)
@@ -89,6 +91,7 @@ cdef class Linked:
     cdef Guest take(self)
     cdef void give_back(self, Guest guest) noexcept
     cdef object call_entry(self, str label, uint64_t pc, args, limits, context, bint raw, chain, int depth)
+    cdef object first_slice(self, Guest guest)
     cdef Guest prepare(self, str label, uint64_t pc, args, limits, context, bint raw, chain, int depth)
 
 

@@ -4,9 +4,9 @@ from typing import Any, final
 
 from typing_extensions import disjoint_base
 
+from berm._chain import Chain
 from berm._outcome import Done, Failed, Limits
 from berm.binding import Capability
-from berm.chain import Chain
 from rvcore._machine import HostTable, Machine
 from rvcore._program import Program
 
@@ -99,6 +99,17 @@ class Linked:
         chain: Chain | None = None,
         depth: int = 0,
     ) -> Invocation: ...
+    def begin(
+        self,
+        tool: str,
+        args: bytes | str,
+        *,
+        limits: Limits | None = None,
+        context: object = None,
+        raw: bool = False,
+        chain: Chain | None = None,
+        depth: int = 0,
+    ) -> Done | Failed | Invocation: ...
     def start_wake(
         self,
         payload: bytes | str,

@@ -29,11 +29,11 @@ from rvcore._memory cimport is_readable
 from rvcore._program cimport Program
 
 from berm._abi cimport Session, add_always_present, session_clear, session_free, session_message, session_take_log
+from berm._chain cimport Chain
 from berm._outcome cimport Done, Failed, Limits, done, failed
 
 from rvcore._traps import TrapCode, Trap
 
-from berm.chain import Chain
 from berm.errors import AsyncCapabilityError, NoSuchEntry, NoSuchTool, Refused
 from berm.fnv import advice, call_name, call_number
 from berm.manifest import ON_NOTIFY, ON_WAKE
@@ -217,6 +217,7 @@ cdef class Guest:
         self.call = None
         self.chain = None
         self.label = None
+        self.verdict = None
 
     cdef int run(self, int64_t slice) except -1:
         """Run up to `slice` instructions; long slices go without the GIL. Sets and returns `state`.
@@ -228,9 +229,9 @@ cdef class Guest:
         cdef int64_t until = monotonic_ns() + (SHORT_SLICE_NS if slice < LONG_SLICE else LONG_SLICE_NS)
         cdef int64_t fuel
         cdef int state
-        chain = self.chain_now()
+        cdef Chain chain = self.chain_now()
         if chain is not None:
-            left = min(left, <int64_t>chain.fuel_left)
+            left = min(left, chain.fuel_left)
         fuel = min(left, slice)
         until = min(until, self.deadline_ns)
         if fuel <= HELD_SLICE:
@@ -246,21 +247,22 @@ cdef class Guest:
             self.charge(chain)
         return state
 
-    cdef object chain_now(self):
+    cdef Chain chain_now(self):
         """Return the chain: given at the start, or asked for by a capability since."""
         return self.call._chain if self.call is not None else self.chain
 
-    cdef int charge(self, object chain) except -1:
+    cdef void charge(self, Chain chain) noexcept:
         cdef uint64_t used = self.machine.instructions()
-        chain.charge(used - self.charged)
+        chain.take(<int64_t>(used - self.charged))
         self.charged = used
-        return 0
 
     cdef object outcome(self):
         """Return the Done, Failed or Trap of a guest that stopped for good."""
         cdef Machine machine = self.machine
         cdef uint64_t size = machine.hart.x[A1]
         cdef bytes data
+        if self.verdict is not None:
+            return self.verdict
         if self.state != EXIT_RETURNED:
             return self.trap()
         if self.session.failed:
@@ -425,6 +427,17 @@ cdef class Linked:
         """
         return invocation_of(self.prepare(tool, self.entry(tool), args, limits, context, raw, chain, depth))
 
+    def begin(self, tool, args, *, limits=None, context=None, bint raw=False, chain=None, int depth=0):
+        """Run a tool's first slice, about 20 µs: return its Done or Failed, else the Invocation to go on with.
+
+        As `start` and one `advance`, for drivers whose tools mostly end at once. The trap of a guest that died is
+        raised by the Invocation's `advance`.
+
+        Raises:
+            NoSuchTool: The image has no such tool.
+        """
+        return self.first_slice(self.prepare(tool, self.entry(tool), args, limits, context, raw, chain, depth))
+
     def start_wake(self, payload, *, limits=None, context=None, bint raw=False, chain=None, int depth=0):
         """Return an Invocation of `on_wake` that has not run yet.
 
@@ -473,15 +486,20 @@ cdef class Linked:
             Trap: The guest died or ran into a limit.
             AsyncCapabilityError: It called a capability that has to be awaited.
         """
-        cdef Guest guest = self.prepare(label, pc, args, limits, context, raw, chain, depth)
+        cdef object ended = self.first_slice(self.prepare(label, pc, args, limits, context, raw, chain, depth))
+        return (<Invocation>ended).run() if type(ended) is Invocation else ended
+
+    cdef object first_slice(self, Guest guest):
+        """Run what does not release the GIL: return the Done or Failed, else an Invocation that goes on."""
         cdef object outcome
         if guest.run(HELD_SLICE) != EXIT_RETURNED or guest.session.log_size or guest.session.log_dropped:
-            return invocation_of(guest).run()
+            return invocation_of(guest)
         outcome = guest.outcome()
-        self.give_back(guest)
         if type(outcome) is Done or type(outcome) is Failed:
+            self.give_back(guest)
             return outcome
-        raise outcome
+        guest.verdict = outcome
+        return invocation_of(guest)
 
     cdef Guest prepare(self, str label, uint64_t pc, args, limits, context, bint raw, chain, int depth):
         """Take a guest and stand it at an entry."""
@@ -493,8 +511,8 @@ cdef class Linked:
             if chain is not None:
                 if type(chain) is not Chain:
                     raise TypeError(f"chain: expected a Chain, got {type(chain).__name__}")
-                guest.chain = chain
-                guest.deadline_ns = min(guest.deadline_ns, <int64_t>chain.deadline_ns)
+                guest.chain = <Chain>chain
+                guest.deadline_ns = min(guest.deadline_ns, guest.chain.deadline_ns)
         except:
             self.give_back(guest)
             raise

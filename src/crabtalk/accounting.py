@@ -21,21 +21,12 @@ _QUIET_S: Final = 10.0  # between two rows about refusals of one harness; picked
 _FLOODS: Final = 4096  # harnesses whose refusals are counted at once
 _FLOODING: Final = frozenset({429, 503})
 
-_ARGS_DIGEST: Final = AuditRow._fields.index("args_digest")
-_RESULT_DIGEST: Final = AuditRow._fields.index("result_digest")
-
 _NAME_CHARACTERS: Final = 128  # of names that may be anybody's invention
 
 
 def digest(data: bytes) -> str:
     """Return what a row says of some bytes: SHA-256 in hexadecimal, nothing of nothing."""
     return sha256(data).hexdigest() if data else ""
-
-
-def is_long(work: Work, outcome: Outcome) -> bool:
-    """Report whether making the row would hold up the loop."""
-    size = len(outcome.data) if type(outcome) is Done else 0
-    return size > LONG_DIGEST or len(work.args) > LONG_DIGEST
 
 
 def row_of(
@@ -49,9 +40,9 @@ def row_of(
     started_ms: int,
     duration_us: int,
 ) -> AuditRow:
-    """Return the row of an invocation that ended, without the digests: see `with_digests`."""
-    ending, message = _ended(outcome)
+    """Return the row of an invocation that ended; beyond LONG_DIGEST not on the loop."""
     result = result_of(outcome)
+    message = "" if type(outcome) is Done else outcome.message[:MESSAGE_CHARACTERS]  # type: ignore[union-attr]
     agent, args = work.agent, work.args
     # All fields in their order, without the constructor: this is made for every call.
     return tuple.__new__(
@@ -67,15 +58,15 @@ def row_of(
             started_ms,
             duration_us,
             outcome.instructions,
-            ending,
+            ending_of(outcome),
             message,
             depth,
             chain.id,
             chain.parent,
             len(args),
-            "",
+            digest(args),
             len(result),
-            "",
+            digest(result),
             work.epoch,
             work.reason,
             work.client,
@@ -85,16 +76,6 @@ def row_of(
             work.subject,
         ),
     )
-
-
-def with_digests(row: AuditRow, args: bytes, result: bytes) -> AuditRow:
-    """Return a whole row, as it is stored."""
-    before, between, after = (
-        row[:_ARGS_DIGEST],
-        row[_ARGS_DIGEST + 1 : _RESULT_DIGEST],
-        row[_RESULT_DIGEST + 1 :],
-    )
-    return tuple.__new__(AuditRow, (*before, digest(args), *between, digest(result), *after))
 
 
 def refused_row(work: Work, error: RequestError, *, id: str, now_ms: int, more: int) -> AuditRow:  # noqa: A002
@@ -137,15 +118,14 @@ def result_of(outcome: Outcome) -> bytes:
     return outcome.message.encode(errors="replace") if type(outcome) is Failed else b""
 
 
-def _ended(outcome: Outcome) -> tuple[Ending, str]:
-    """Return a row's outcome and message."""
+def ending_of(outcome: Outcome) -> Ending:
+    """Return what a row calls an outcome."""
     if type(outcome) is Done:
-        return "done", ""
+        return "done"
     if type(outcome) is Failed:
-        return "failed", outcome.message[:MESSAGE_CHARACTERS]
+        return "failed"
     assert type(outcome) is Trapped  # noqa: S101 - for the type checker
-    ending: Ending = "cancelled" if outcome.kind == "cancelled" else "trap"
-    return ending, outcome.message[:MESSAGE_CHARACTERS]
+    return "cancelled" if outcome.kind == "cancelled" else "trap"
 
 
 class Floods:

@@ -30,3 +30,15 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return trio's clock."""
         return trio.current_time()
+
+
+class LoopClock(SystemClock):
+    """The machine's clocks for one run of trio's loop, whose clock is found once and not at each look."""
+
+    def __init__(self) -> None:
+        """Find the clock of the run that this is called in."""
+        self._trio = trio.lowlevel.current_clock()
+
+    def monotonic(self) -> float:
+        """Return trio's clock."""
+        return self._trio.current_time()

@@ -40,7 +40,7 @@ from crabtalk.wire.pb import crabtalk_pb2 as pb
 R = TypeVar("R")
 
 LOG: Final = logging.getLogger(__name__)
-_BATCH: Final = 32  # requests that are served before other connections get their turn
+_BATCH: Final = 16  # requests that are served before others get their turn
 _AUTH_BYTES: Final = 4096  # of the first frame where a token is asked for
 LINGER_S: Final = 1.0  # for a peer that is still sending to see why it is closed
 _ALWAYS: Final = frozenset({"ping", "cancel", "auth"})  # served however many requests are in flight
@@ -229,17 +229,66 @@ class Connection(Generic[R]):
             # The first one is what was being received; what it holds is counted anew while it is served.
             self._frame_began = math.inf
             self._release_frame()
-        for count, payload in enumerate(payloads, 1):
-            self._serve_payload(payload)
-            if self._writer.full or self._jobs.crowded:
-                await self._until_room()
-            elif not count % _BATCH:
+        for start in range(0, len(payloads), _BATCH):
+            if start:
                 self._writer.flush()
                 await trio.lowlevel.checkpoint()
+            await self._serve_some(payloads[start : start + _BATCH])
         self._writer.flush()
         if self._reader.error is not None:
             raise TooLarge(str(self._reader.error))
         self._hold_frame()
+
+    async def _serve_some(self, payloads: list[Payload]) -> None:
+        """Serve requests in their order; neighbours that have a batch handler go to it together.
+
+        Only requests with an id do: those without one wait for each other.
+        """
+        batch: dict[int, Request] = {}
+        kind = ""  # the field of all that are in the batch
+        for payload in payloads:
+            self.requests += 1
+            try:
+                field, body, request_id = decode_request(payload)
+            except Rejected as rejected:
+                self._writer.put(error_reply(rejected.error), rejected.request_id)
+                continue
+            if request_id is not None and field in self._table.batched and len(payload) <= Budget.SMALL_BYTES:
+                if batch and (field != kind or request_id in batch or len(batch) >= self._jobs.room):
+                    await self._serve_batch(kind, batch)
+                kind = field
+                batch[request_id] = Request(body, request_id, self.peer)
+                continue
+            if batch:
+                await self._serve_batch(kind, batch)
+            self._serve_or_keep(field, Request(body, request_id, self.peer), len(payload))
+            if self._writer.full or self._jobs.crowded:
+                await self._until_room()
+        if batch:
+            await self._serve_batch(kind, batch)
+
+    async def _serve_batch(self, field: str, batch: dict[int, Request]) -> None:
+        """Answer the requests of a batch, or start what will; it is empty then."""
+        requests = [request for request in batch.values() if self._is_let_in(request)]
+        batch.clear()
+        while requests:
+            try:
+                replies = self._table.batched[field](self._runtime, requests)
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises is its request's
+                replies = [_as_request_error(error, field)]
+            for request, reply in zip(requests, replies, strict=False):
+                self._answer(field, request, reply)
+            requests = requests[len(replies) :]
+            if self._writer.full:
+                await self._until_room()
+
+    def _is_let_in(self, request: Request) -> bool:
+        try:
+            self._jobs.check(request.request_id, always=False)
+        except RequestError as error:
+            self._writer.put(error_reply(error), request.request_id)
+            return False
+        return True
 
     async def _until_room(self) -> None:
         await self._writer.until_low()
@@ -265,22 +314,16 @@ class Connection(Generic[R]):
 
     # What becomes of a request.
 
-    def _serve_payload(self, payload: Payload) -> None:
-        self.requests += 1
-        try:
-            field, body, request_id = decode_request(payload)
-        except Rejected as rejected:
-            self._writer.put(error_reply(rejected.error), rejected.request_id)
-            return
-        if self._jobs.has_to_wait(request_id):
-            self._jobs.wait(Waiting(field, body, len(payload)))
+    def _serve_or_keep(self, field: str, request: Request, size_bytes: int) -> None:
+        if self._jobs.has_to_wait(request.request_id):
+            self._jobs.wait(Waiting(field, request.body, size_bytes))
         else:
-            self._serve_request(field, Request(body, request_id, self.peer), len(payload))
+            self._serve_request(field, request, size_bytes)
 
     def _serve_request(self, field: str, request: Request, size_bytes: int) -> None:
         """Answer a request, or start what will."""
         held_bytes = 0
-        reply: pb.ServerMessage | Awaitable[pb.ServerMessage] | Job
+        reply: pb.ServerMessage | Awaitable[pb.ServerMessage] | Job | RequestError
         try:
             self._jobs.check(request.request_id, always=field in _ALWAYS)
             if size_bytes > Budget.SMALL_BYTES:
@@ -288,7 +331,19 @@ class Connection(Generic[R]):
             handler = self._table.handlers.get(field)
             reply = handler(self._runtime, request) if handler is not None else self._special(field, request)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is its request's
-            reply = error_reply(_as_request_error(error, field))
+            reply = _as_request_error(error, field)
+        self._answer(field, request, reply, held_bytes)
+
+    def _answer(
+        self,
+        field: str,
+        request: Request,
+        reply: pb.ServerMessage | Awaitable[pb.ServerMessage] | Job | RequestError,
+        held_bytes: int = 0,
+    ) -> None:
+        """Put a reply, or start what will be answered later."""
+        if isinstance(reply, RequestError):
+            reply = error_reply(reply)
         if isinstance(reply, pb.ServerMessage):
             self._writer.put(reply, request.request_id)
             if held_bytes:

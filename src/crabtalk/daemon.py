@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from crabtalk import lifecycle, metrics, notify, retention
-from crabtalk.clock import Clock, SystemClock
+from crabtalk.clock import LoopClock
 from crabtalk.config import Config, load_config
 from crabtalk.errors import ConfigError, CrabtalkError, StoreError
 from crabtalk.handlers.table import request_table
@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 64
+_GARBAGE: Final = 10_000  # objects of a collection: a call makes ten, which live until its row is stored
 _RETENTION_S: Final = 3600.0
 _MARGIN_S: Final = 30.0  # that a stop may take beyond its drain
 _REPLIES_S: Final = 5.0  # for the last replies to be read
@@ -72,14 +73,14 @@ def run(home: Home, config: Config) -> int:
     home.prepare()
     with home.locked(), logging_to_stderr(config.log, config.known_secrets()) as logs:
         try:
-            return trio.run(serve, config, home, SystemClock(), logs, Notifier())
+            return trio.run(serve, config, home, logs, Notifier())
         except* CrabtalkError as errors:
             for error in _leaves(errors):
                 logger.error("%s", error)  # noqa: TRY400 - it says what is wrong, and the traceback would not
         return EXIT_FAILED
 
 
-async def serve(config: Config, home: Home, clock: Clock, logs: Logs, notifier: Notifier) -> int:
+async def serve(config: Config, home: Home, logs: Logs, notifier: Notifier) -> int:
     """Serve until a signal; return the exit status.
 
     Raises:
@@ -92,7 +93,7 @@ async def serve(config: Config, home: Home, clock: Clock, logs: Logs, notifier: 
     reloading = _Reloading(notifier)
     async with trio.open_nursery() as signals:
         await signals.start(lifecycle.obey_signals, living, reloading)
-        async with open_runtime(config, home, clock, logs) as runtime:
+        async with open_runtime(config, home, LoopClock(), logs) as runtime:
             reloading.runtime = runtime
             await _serve(runtime, living, notifier)
         signals.cancel_scope.cancel()
@@ -108,6 +109,7 @@ async def _serve(runtime: Runtime, living: Lifecycle, notifier: Notifier) -> Non
         nursery.start_soon(lifecycle.every, _RETENTION_S, "expiring the audit", _Expiring(runtime))
         logger.info("serving %s", where, extra={"version": runtime.version, "boot": runtime.boot.number})
         gc.freeze()  # what is here now stays: no collection has to look at it again
+        gc.set_threshold(_GARBAGE)
         notifier.ready(f"serving {where}")
         await living.stopping.wait()
         with living.hurry:

@@ -4,10 +4,11 @@ Rule 1: every field of the schema is in the table, with a handler, a stream hand
 Rule 2: the table knows no handler of its own; whoever opens the server puts them in.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
+from crabtalk.errors import RequestError
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 
 R = TypeVar("R")
@@ -56,6 +57,8 @@ class Send(Protocol):
 Reply = pb.ServerMessage | Awaitable[pb.ServerMessage]
 # Answers at once, or returns what has to be awaited: that costs a task. Raises `RequestError` to refuse.
 Handler = Callable[[R, Request], Reply]
+# As a handler for each of some requests that came together; answers the first ones, at least one of them.
+BatchHandler = Callable[[R, Sequence[Request]], list[Reply | RequestError]]
 # Returns when there is nothing more to send.
 StreamHandler = Callable[[R, Request, Send], Awaitable[None]]
 
@@ -71,6 +74,7 @@ class Table(Generic[R]):
     handlers: Mapping[str, Handler[R]]
     streams: Mapping[str, StreamHandler[R]]
     not_built: frozenset[str]  # answered with 501
+    batched: Mapping[str, BatchHandler[R]] = field(default_factory=dict)  # of `handlers`, those that have one
 
     def __post_init__(self) -> None:
         names = [*self.handlers, *self.streams, *self.not_built, *CONNECTION_FIELDS]

@@ -27,9 +27,10 @@ class IdSource:
     """Makes ids; safe in any thread."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
+        self._now_ms = (clock or SystemClock()).now_ms
         self._lock = threading.Lock()
         self._ms = -1
+        self._second = ""  # the beginning that all ids of 1,024 ms share
         self._start = ""
         self._count = 0
         self._random = b""  # what was drawn and is not used
@@ -37,7 +38,7 @@ class IdSource:
     def __call__(self) -> str:
         """Return an id greater than every one before."""
         with self._lock:
-            now_ms = self._clock.now_ms()
+            now_ms = self._now_ms()
             if now_ms > self._ms:
                 self._begin(now_ms)
             self._count += 1
@@ -51,8 +52,10 @@ class IdSource:
             self._random = os.urandom(_DRAWN * _BEGUN)
         drawn = int.from_bytes(self._random[-_BEGUN:])
         self._random = self._random[:-_BEGUN]
+        if ms >> 10 != self._ms >> 10:
+            self._second = _text(ms >> 10, _TIME_PAIRS - 1)
         self._ms = ms
-        self._start = _text(ms, _TIME_PAIRS) + _text(drawn, _RANDOM_PAIRS)
+        self._start = self._second + _PAIRS[ms & 1023] + _text(drawn, _RANDOM_PAIRS)
         # Leaves half a million to count.
         self._count = drawn >> 10 * _RANDOM_PAIRS & (1 << _COUNTER_BITS - 1) - 1
 
@@ -66,4 +69,4 @@ def is_id(text: str) -> bool:
 
 
 def _text(value: int, pairs: int) -> str:
-    return "".join(_PAIRS[value >> 10 * place & 1023] for place in reversed(range(pairs)))
+    return "".join([_PAIRS[value >> 10 * place & 1023] for place in range(pairs - 1, -1, -1)])

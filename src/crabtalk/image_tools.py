@@ -11,6 +11,7 @@ from typing import Final
 import trio
 
 import berm
+from berm import Invocation, Limits
 from crabtalk.agents import AgentService
 from crabtalk.declarations import HarnessDeclaration
 from crabtalk.errors import NotFound
@@ -34,8 +35,6 @@ from crabtalk.tools import (
     Usage,
 )
 
-# For berm, where the deadline is the driver's to see to: more than the hour that any chain has.
-_NEVER_S = 7200.0
 _LEAST_S = 1e-6  # berm has no deadline that has passed already; this one has when the guest starts
 _ENDED: Final = (berm.Done, berm.Failed)
 _BROKEN = "the tool is broken and could not be started"
@@ -97,7 +96,7 @@ class ImageTools:
         image = self._linker.linked(ready)
         if image is None:
             return self._link_and_run(ready, context, tool, args)
-        return self._run(image, one, context, tool, args)
+        return _run(image, ready, context, tool, args, _limits(ready, context.left_s))
 
     async def on_declare(self, agent: AgentRecord) -> None:
         """Read what the images of an agent are, so that its tools can be listed at once."""
@@ -124,27 +123,33 @@ class ImageTools:
             image = await self._linker.link(ready)
         except Unusable as error:
             return Trapped(error.kind, str(error), sentence=_BROKEN)
-        outcome = self._run(image, ready.declaration, context, tool, args)
+        # The deadline stands still meanwhile only for what waits for a person.
+        limits = _limits(ready, context.deadline - trio.current_time())
+        outcome = _run(image, ready, context, tool, args, limits)
         return outcome if isinstance(outcome, OUTCOMES) else await outcome
 
-    def _run(
-        self, image: LinkedImage, one: HarnessDeclaration, context: Context, tool: str, args: bytes
-    ) -> Outcome | Awaitable[Outcome]:
-        invocation = None
-        image.running += 1
-        try:
-            invocation = _start(image.harness, one, context, tool, args)
-            ended = drive_inline(invocation, context, movable=_has_movable_deadline(one))
-        except (berm.BermError, MemoryError) as error:
-            image.running -= 1
-            return _explained(error, invocation)
-        except BaseException:
-            image.running -= 1
-            raise
-        if isinstance(ended, _ENDED):
-            image.running -= 1
-            return _outcome(ended)
-        return _finish(image, invocation, ended)
+
+def _run(
+    image: LinkedImage, ready: Ready, context: Context, tool: str, args: bytes, limits: Limits
+) -> Outcome | Awaitable[Outcome]:
+    invocation = None
+    image.running += 1
+    try:
+        began = _begin(image.harness, context, tool, args, limits)
+        if isinstance(began, Invocation):
+            invocation = began
+            ended = drive_inline(invocation, context, movable=ready.movable)
+            if not isinstance(ended, _ENDED):
+                return _finish(image, invocation, ended)
+            began = ended
+    except (berm.BermError, MemoryError) as error:
+        image.running -= 1
+        return _explained(error, invocation)
+    except BaseException:
+        image.running -= 1
+        raise
+    image.running -= 1
+    return _outcome(began)
 
 
 async def _finish(image: LinkedImage, invocation: berm.Invocation, ended: Awaitable[Ended]) -> Outcome:
@@ -156,27 +161,23 @@ async def _finish(image: LinkedImage, invocation: berm.Invocation, ended: Awaita
         image.running -= 1
 
 
-def _start(
-    harness: berm.Harness, one: HarnessDeclaration, context: Context, tool: str, args: bytes
-) -> berm.Invocation:
-    left_s = _NEVER_S if _has_movable_deadline(one) else context.deadline - trio.current_time()
-    limits = berm.Limits(fuel=one.fuel, deadline=max(_LEAST_S, left_s))
-    chain, depth = context.chain.berm, context.depth
-    if context.trigger is WAKE:
+def _begin(
+    harness: berm.Harness, context: Context, tool: str, args: bytes, limits: Limits
+) -> Ended | Invocation:
+    chain, depth, trigger = context.chain.berm, context.depth, context.trigger
+    if trigger is WAKE:
         return harness.start_wake(args, limits=limits, context=context, chain=chain, depth=depth)
-    if context.trigger is EVENT:
+    if trigger is EVENT:
         return harness.start_notify(args, limits=limits, context=context, chain=chain, depth=depth)
     # What one guest hands to another need not be text; what a client or a model gets is.
-    raw = context.trigger is CALL
-    return harness.start(tool, args, limits=limits, context=context, raw=raw, chain=chain, depth=depth)
+    raw = trigger is CALL
+    return harness.begin(tool, args, limits=limits, context=context, raw=raw, chain=chain, depth=depth)
 
 
-def _has_movable_deadline(one: HarnessDeclaration) -> bool:
-    """Report whether the deadline may stand still: a person is asked, for this guest or for one it calls.
-
-    berm's own deadlines cannot move, so the driver sees to such a one.
-    """
-    return bool(one.ask or one.calls or one.send)
+def _limits(ready: Ready, left_s: float) -> Limits:
+    if ready.movable or left_s == ready.declaration.deadline:
+        return ready.limits
+    return Limits(fuel=ready.declaration.fuel, deadline=max(_LEAST_S, left_s))
 
 
 def _outcome(ended: Ended) -> Outcome:

@@ -73,6 +73,11 @@ class Jobs:
         """Whether no more requests should be read until some that wait are served."""
         return len(self._waiting) >= self._waiting_limit or self._waiting_bytes >= self._waiting_bytes_limit
 
+    @property
+    def room(self) -> int:
+        """How many more requests may run."""
+        return self._limit - len(self._jobs)
+
     def has_to_wait(self, request_id: int | None) -> bool:
         """Say whether a request without an id is before this one, which has none either."""
         return request_id is None and (self._ordered is not None or bool(self._waiting))

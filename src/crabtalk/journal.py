@@ -5,29 +5,59 @@ durable batch. Knows no queue and starts nothing.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
 from crabtalk import accounting
+from crabtalk.accounting import LONG_DIGEST
 from crabtalk.clock import Clock
 from crabtalk.errors import Internal, RequestError, StoreError
 from crabtalk.ids import new_id
 from crabtalk.runs import Run
 from crabtalk.store.engine import Engine, Later, Write
 from crabtalk.store.interfaces.audit import Audit, AuditRow
-from crabtalk.tools import Outcome
+from crabtalk.tools import Done, Failed, Outcome, Trapped
 from crabtalk.work import Work
 
 logger = logging.getLogger(__name__)
 
-_SMALL_BYTES: Final = 16 << 10  # of arguments and result: what is held until the row is made
-_ROW_BYTES: Final = 1024
 
-# Hears of each row before its digests are made.
-Listener = Callable[[Work, AuditRow, Outcome], None]
+class End:
+    """How a run ended."""
+
+    __slots__ = ("duration_us", "ended_s", "outcome", "run", "size")
+
+    def __init__(self, run: Run, outcome: Outcome, ended_s: float) -> None:
+        self.run = run
+        self.outcome = outcome
+        self.ended_s = ended_s  # of the monotonic clock
+        self.duration_us = int((ended_s - run.started_s) * 1_000_000)  # from when it began
+        # Bytes that the digests of its row are made of: of its arguments and its result.
+        self.size = len(run.work.args)
+        if type(outcome) is Done:
+            self.size += len(outcome.data)
+        elif type(outcome) is Failed:
+            self.size += len(outcome.message)
+
+
+_ROW_BYTES: Final = 1024  # what a row takes, about
+_ROWS: Final = 32  # that are made at once: about 0.3 ms of the interpreter's lock
+_HELD_BYTES: Final = 16 << 10  # of arguments and results that wait to be counted into those rows
+_BATCH_BYTES: Final = _ROWS * _ROW_BYTES + _HELD_BYTES
+
+
+class Listener(Protocol):
+    """Hears of every invocation that ran; must not raise."""
+
+    def ended(self, ends: Sequence[End]) -> None:
+        """Take note of them."""
+
+    def trapped(self, work: Work, row: AuditRow, outcome: Trapped) -> None:
+        """Take note of a guest that died, and was not cancelled."""
 
 
 class Journal:
@@ -39,6 +69,9 @@ class Journal:
         self._clock = clock
         self._listener = listener
         self._floods = accounting.Floods()
+        self._lock = threading.Lock()  # for the next two, which the store's thread takes
+        self._waiting: list[End] = []  # whose rows are made together; deferred once, with the first of them
+        self._waiting_bytes = 0
         self.refused = 0
 
     @property
@@ -47,37 +80,52 @@ class Journal:
         return self._floods.unlisted
 
     @staticmethod
-    def is_quick(work: Work, outcome: Outcome) -> bool:
+    def is_quick(end: End) -> bool:
         """Report whether `note` will do, without waiting for anything."""
-        return work.finish is None and not accounting.is_long(work, outcome)
+        return end.run.work.finish is None and end.size <= LONG_DIGEST
 
-    def note(self, run: Run, outcome: Outcome) -> None:
-        """Write the row of a run that has ended, with the next batch."""
-        row = _row(run, outcome, self._clock.monotonic())
-        args, result = run.work.args, accounting.result_of(outcome)
-        size = len(args) + len(result)
-        if size <= _SMALL_BYTES:
-            self._defer(Later(partial(self._writes_of, row, args, result), _ROW_BYTES + size))
-        else:
-            self._defer(self._writes_of(row, args, result))
-        self._tell(run, row, outcome)
+    def note(self, ends: Sequence[End]) -> None:
+        """Write the rows of runs that have ended, with the next batch."""
+        for end in ends:
+            size = end.size
+            if size > _HELD_BYTES:
+                self._defer(self._audit.row(_row(end)))
+            else:
+                self._note_later(end, size)
+        self._tell(ends)
 
-    async def finish(self, run: Run, outcome: Outcome) -> None:
+    def _note_later(self, end: End, size: int) -> None:
+        """Leave a row to be made with others, where it holds up nobody."""
+        with self._lock:
+            waiting = self._waiting
+            self._waiting_bytes += size
+            if 0 < len(waiting) < _ROWS and self._waiting_bytes <= _HELD_BYTES:
+                waiting.append(end)
+                return
+            self._waiting = waiting = [end]
+            self._waiting_bytes = size
+        if not self._defer(Later(partial(self._make, waiting), _BATCH_BYTES)):
+            self._waiting = []
+
+    def _make(self, ends: list[End]) -> list[Write]:
+        """Make the rows of a batch, to which none is added from now on; called by the store."""
+        with self._lock:
+            if self._waiting is ends:
+                self._waiting = []
+        return [self._audit.write(_row(end)) for end in ends]
+
+    async def finish(self, end: End) -> None:
         """Write the row of a run that has ended, together with what its work wants to write.
 
         Raises:
             Internal: if that was not to be had, or the store did not take it.
         """
-        ended_s = self._clock.monotonic()
-        if accounting.is_long(run.work, outcome):
-            row = await trio.to_thread.run_sync(partial(_whole_row, run, outcome, ended_s))
-        else:
-            row = _whole_row(run, outcome, ended_s)
-        if run.work.finish is None:
+        row = await trio.to_thread.run_sync(_row, end) if end.size > LONG_DIGEST else _row(end)
+        if end.run.work.finish is None:
             self._defer(self._audit.row(row))
-        elif (writes := _writes(run, outcome, row)) is not None:
+        elif (writes := _writes(end, row)) is not None:
             await self._commit([*writes, *self._audit.row(row)])
-        self._tell(run, row, outcome)
+        self._tell((end,))
 
     def refuse(self, work: Work, error: RequestError) -> None:
         """Count work that was not run, and write a row about it unless there are too many."""
@@ -89,19 +137,23 @@ class Journal:
             row = accounting.refused_row(work, error, id=new_id(), now_ms=now_ms, more=more)
             self._defer(self._audit.row(row))
 
-    def _tell(self, run: Run, row: AuditRow, outcome: Outcome) -> None:
-        if self._listener is not None:
-            self._listener(run.work, row, outcome)
+    def _tell(self, ends: Sequence[End]) -> None:
+        if self._listener is None:
+            return
+        self._listener.ended(ends)
+        for end in ends:
+            if type(end.outcome) is Trapped and end.outcome.kind != "cancelled":
+                self._listener.trapped(end.run.work, _row(end), end.outcome)
 
-    def _writes_of(self, row: AuditRow, args: bytes, result: bytes) -> list[Write]:
-        return self._audit.row(accounting.with_digests(row, args, result))
-
-    def _defer(self, writes: Sequence[Write] | Later) -> None:
+    def _defer(self, writes: Sequence[Write] | Later) -> bool:
+        """Report whether the store took it."""
         try:
             self._store.defer(writes)
         except StoreError:
             # Whoever asked gets the outcome all the same: it happened.
             logger.exception("an audit row was not stored")
+            return False
+        return True
 
     async def _commit(self, writes: Sequence[Write]) -> None:
         try:
@@ -111,33 +163,30 @@ class Journal:
             raise Internal(f"it ran, but its end was not stored: {error}") from error
 
 
-def _row(run: Run, outcome: Outcome, ended_s: float) -> AuditRow:
+def _row(end: End) -> AuditRow:
+    run = end.run
     return accounting.row_of(
         run.work,
-        outcome,
+        end.outcome,
         id=run.id,
         image=run.bounds.digest,
         chain=run.chain,
         depth=run.depth,
         started_ms=run.started_ms,
-        duration_us=int((ended_s - run.started_s) * 1_000_000),
+        duration_us=end.duration_us,
     )
 
 
-def _whole_row(run: Run, outcome: Outcome, ended_s: float) -> AuditRow:
-    row = _row(run, outcome, ended_s)
-    return accounting.with_digests(row, run.work.args, accounting.result_of(outcome))
-
-
-def _writes(run: Run, outcome: Outcome, row: AuditRow) -> Sequence[Write] | None:
+def _writes(end: End, row: AuditRow) -> Sequence[Write] | None:
     """Ask the work what to write.
 
     Raises:
         Internal: if it does not know.
     """
+    run = end.run
     assert run.work.finish is not None  # noqa: S101 - for the type checker
     try:
-        return run.work.finish(outcome, row)
+        return run.work.finish(end.outcome, row)
     except Exception as error:
         logger.exception("invocation %s has ended, and what that means was not found out", run.id)
         raise Internal(f"it ran, but its end was not stored: {type(error).__name__}: {error}") from error

@@ -9,12 +9,14 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+from berm import Limits
 from crabtalk.binding import Owner, Peers, Services, capabilities_of
 from crabtalk.declarations import HarnessDeclaration
 from crabtalk.identity import depends_on_session, image_digest
 from crabtalk.image_cache import Identity, LinkedImage, Places
 from crabtalk.images import Images, Unusable
 
+_NEVER_S: Final = 7200.0  # more than the hour that any chain has
 _KEPT: Final = 16_384  # of declarations that were looked up; picked, not measured
 
 
@@ -27,6 +29,8 @@ class Ready:
     session_root: str | None
     digest: str
     places: Places
+    movable: bool  # whether its deadline may stand still: a person is asked, for it or for one that it calls
+    limits: Limits  # of a guest that has all of the declared time
     failure: str = ""  # why it could not be linked the last time
 
 
@@ -53,7 +57,11 @@ class Linker:
             return known
         places = tuple((path, _identity(path)) for path in _paths(declaration, session_root))
         digest = image_digest(declaration, agent_id, session_root)
-        fresh = Ready(declaration, Owner(agent_id, declaration.name), session_root, digest, places)
+        owner = Owner(agent_id, declaration.name)
+        movable = bool(declaration.ask or declaration.calls or declaration.send)
+        # berm's deadlines cannot move, so the driver sees to such a one.
+        limits = Limits(fuel=declaration.fuel, deadline=_NEVER_S if movable else declaration.deadline)
+        fresh = Ready(declaration, owner, session_root, digest, places, movable, limits)
         self._ready[key] = fresh
         self._ready.move_to_end(key)
         if len(self._ready) > _KEPT:

@@ -3,16 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from crabtalk.metrics import Metrics
-from crabtalk.store.interfaces.audit import AuditRow
-
 if TYPE_CHECKING:
     from crabtalk.runtime import Runtime
-
-
-def count_outcomes(metrics: Metrics, row: AuditRow) -> None:
-    """Count an invocation that ended."""
-    metrics.count_outcome(row.trigger, row.outcome, row.duration_us, row.instructions)
 
 
 def measure(runtime: "Runtime") -> None:

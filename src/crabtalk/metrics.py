@@ -52,11 +52,6 @@ class Histogram:
         self.counts = [0] * (len(_BUCKETS_S) + 1)
         self.total_s = 0.0
 
-    def observe(self, seconds: float) -> None:
-        """Count one."""
-        self.counts[bisect_left(_BUCKETS_S, seconds)] += 1
-        self.total_s += seconds
-
     def cumulative(self) -> list[tuple[str, float]]:
         """Return (upper bound, how many are not above it), as Prometheus wants them."""
         bounds = [*(f"{bound:g}" for bound in _BUCKETS_S), "+Inf"]
@@ -89,7 +84,10 @@ class Metrics:
     def count_outcome(self, trigger: str, outcome: str, duration_us: int, instructions: int) -> None:
         """Count one invocation that ended."""
         self.invocations[trigger, outcome] += 1
-        self.durations[trigger].observe(duration_us / 1e6)
+        durations = self.durations[trigger]
+        seconds = duration_us / 1e6
+        durations.counts[bisect_left(_BUCKETS_S, seconds)] += 1
+        durations.total_s += seconds
         self.instructions += instructions
 
     def gauges(self, source: Source, text: str) -> None:

@@ -29,9 +29,10 @@ class ReplyWriter:
     @property
     def full(self) -> bool:
         """Whether nobody should be let in who wants to send more."""
-        if self._outbox.full:
+        full = self._outbox.full
+        if full:
             self._was_full = True
-        return self._outbox.full
+        return full
 
     def put(self, message: pb.ServerMessage, request_id: int | None) -> None:
         """Add a reply, to be sent by `flush`; sets its request id."""

@@ -68,18 +68,19 @@ class Run(Ticket):
         "work",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - by place, as one is made for every call
         self,
         work: Work,
-        *,
         id: str,  # noqa: A002 - the word of the audit
         bounds: Bounds,
         call: Call,
         chain: Chain,
         depth: int,
         place: Place,
+        started_ms: int,
+        started_s: float,
     ) -> None:
-        super().__init__(interactive=work.interactive, key=work.key, inherits=work.trigger is CALL)
+        super().__init__(work.interactive, work.key, work.trigger is CALL)
         self.work = work
         self.id = id
         self.bounds = bounds
@@ -87,9 +88,9 @@ class Run(Ticket):
         self.chain = chain
         self.depth = depth
         self.place = place
+        self.started_ms = started_ms  # wall clock: when it began, before that when it was accepted
+        self.started_s = started_s  # monotonic, likewise
         self.began = False  # whether the guest was ever called
-        self.started_ms = 0  # wall clock: when it began, before that when it was accepted
-        self.started_s = 0.0  # monotonic, likewise
         self.deadline = math.inf  # an instant of trio's clock
         self.standing = 0  # how many reasons there are for it to stand still
         self.left_s = 0.0  # until the deadline, while it does

@@ -6,7 +6,7 @@ sockets or signals.
 """
 
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -15,6 +15,7 @@ from typing import Final
 
 import trio
 
+from crabtalk.accounting import ending_of
 from crabtalk.agents import AgentService
 from crabtalk.approvals import Approvals
 from crabtalk.ask_user import AskUser
@@ -38,9 +39,10 @@ from crabtalk.home import Home
 from crabtalk.ids import new_id
 from crabtalk.image_tools import ImageTools
 from crabtalk.images import Images
+from crabtalk.journal import End
 from crabtalk.logs import Logs
 from crabtalk.mcp.service import McpService
-from crabtalk.measures import count_outcomes, measure
+from crabtalk.measures import measure
 from crabtalk.memory.harness import MemoryHarness
 from crabtalk.memory.service import MemoryService
 from crabtalk.metrics import Metrics
@@ -60,7 +62,7 @@ from crabtalk.store.interfaces.config import Values
 from crabtalk.store.interfaces.keyvalue import StoredKeyValue, forget_agent
 from crabtalk.store.opening import open_store
 from crabtalk.toolbox import ToolBox
-from crabtalk.tools import Outcome, ToolProvider
+from crabtalk.tools import ToolProvider, Trapped
 from crabtalk.work import ExecutorLimits, Work
 from crabtalk.work_queue import QueueLimits
 
@@ -233,10 +235,6 @@ def _assemble(
     tools = ImageTools(images, agents)
     providers: list[ToolProvider] = [tools, BuiltinTools(builtins, agents)]
 
-    def listener(work: Work, row: AuditRow, outcome: Outcome) -> None:
-        count_outcomes(metrics, row)
-        bus.on_outcome(work, row, outcome)
-
     session_service = SessionService(store, clock)
     approvals = Approvals(
         store,
@@ -246,6 +244,7 @@ def _assemble(
         session_exists=lambda handle: session_service.find(handle) is not None,
     )
     toolbox = ToolBox(agents)
+    listener = _Listening(metrics, lambda: bus)
     executor = Executor(store, clock, _limits(config.executor), providers, toolbox.bounds, listener)
     toolbox.run_by(executor, providers)
     starter = Starter(agents, executor)
@@ -320,6 +319,23 @@ def _connect(runtime: Runtime) -> None:
     agents.on_delete(runtime.memory.forgetting, runtime.memory.changed)
     agents.on_delete(lambda agent_id: forget_agent(runtime.store, agent_id), runtime.executor.forget)
     measure(runtime)
+
+
+class _Listening:
+    """What hears of every invocation that ran; the bus is made after the executor."""
+
+    def __init__(self, metrics: Metrics, bus: Callable[[], Bus]) -> None:
+        self._metrics = metrics
+        self._bus = bus
+
+    def ended(self, ends: Sequence[End]) -> None:
+        count = self._metrics.count_outcome
+        for end in ends:
+            outcome = end.outcome
+            count(end.run.work.trigger, ending_of(outcome), end.duration_us, outcome.instructions)
+
+    def trapped(self, work: Work, row: AuditRow, outcome: Trapped) -> None:
+        self._bus().on_trap(work, row, outcome)
 
 
 class _Rechecking:

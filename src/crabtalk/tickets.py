@@ -31,7 +31,7 @@ class Ticket:
 
     __slots__ = ("holds_key", "inherits", "interactive", "key", "owner", "size_bytes", "state")
 
-    def __init__(self, *, interactive: bool, key: str | None = None, inherits: bool = False) -> None:
+    def __init__(self, interactive: bool, key: str | None = None, inherits: bool = False) -> None:  # noqa: FBT001, FBT002
         """`key`: never two at once of one owner and key; `inherits`: a callee, in the slot of its caller."""
         self.interactive = interactive
         self.key = key

@@ -30,6 +30,9 @@ class Trigger(StrEnum):
     EVENT = "event"
     CALL = "call"
 
+    # Equal to its text, and counted for every call: an Enum's own is written in Python.
+    __hash__ = str.__hash__
+
 
 # By names of the module, for who asks at each call: a member of an Enum costs many times that.
 TOOL: Final = Trigger.TOOL
@@ -97,6 +100,7 @@ class Context(NamedTuple):
     session: str | None = None  # a session's handle
     session_root: str | None = None
     client: str = ""  # who asked, for the audit
+    left_s: float = 0.0  # from when it began until the deadline
 
 
 def attended(client: str) -> bool:
@@ -104,16 +108,14 @@ def attended(client: str) -> bool:
     return not client.startswith(UNATTENDED)
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A result."""
+class Done(NamedTuple):
+    """A result. A tuple, as one is made for every call."""
 
     data: bytes
     instructions: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """The tool said no; the model sees why."""
 
     message: str

@@ -112,7 +112,7 @@ class WorkQueue:
         if self._suspended:
             self._check_suspended(place)
         tokens = 0.0 if rate is None else self._tokens(place, rate, now_s)
-        runs = self._has_room(place, ticket)
+        runs = self._has_room(place, interactive=ticket.interactive, inherits=ticket.inherits)
         if not runs:
             self._check_queue(place.agent)
         if rate is not None:
@@ -125,6 +125,21 @@ class WorkQueue:
         else:
             self._enqueue(ticket, place)
         return runs
+
+    def has_room(self, agent_id: str, harness: str, concurrency: int) -> bool:
+        """Report whether work of this owner that somebody waits for would run at once."""
+        owner = self._owners.get((agent_id, harness))
+        if owner is None:
+            return self._running < self._limits.slots
+        owner.concurrency = concurrency
+        return self._has_room(owner, interactive=True)
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """Take a ticket out that has not begun: as if it had never been admitted."""
+        owner = ticket.owner
+        self.finish(ticket)
+        if owner is not None and owner.tokens >= 0:
+            owner.tokens += 1.0
 
     def start_ready(self) -> Sequence[Ticket]:
         """Let everything run that may now, and return it in the order in which to start it."""
@@ -217,17 +232,17 @@ class WorkQueue:
 
     # What may run
 
-    def _has_room(self, owner: Owner, ticket: Ticket) -> bool:
+    def _has_room(self, owner: Owner, *, interactive: bool, inherits: bool = False) -> bool:
         if owner.running >= owner.concurrency or owner.urgent:
             return False
-        if ticket.inherits:
+        if inherits:
             return True
         limits = self._limits
         return (
             self._running < limits.slots
             and owner.agent.running < limits.slots_of_agent
             and not owner.waiting[_INTERACTIVE]
-            and (ticket.interactive or self._has_background_room(owner))
+            and (interactive or self._has_background_room(owner))
         )
 
     def _has_background_room(self, owner: Owner) -> bool:

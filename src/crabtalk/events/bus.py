@@ -35,7 +35,7 @@ from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.audit import Audit, AuditRow
 from crabtalk.store.interfaces.subscriptions import DeliveryRecord, SubscriptionRecord, Subscriptions
 from crabtalk.store.interfaces.wakes import ChainRecord
-from crabtalk.tools import Outcome, Trapped
+from crabtalk.tools import Trapped
 from crabtalk.work import ON_NOTIFY, Work
 
 logger = logging.getLogger(__name__)
@@ -172,9 +172,9 @@ class Bus:
         except (trio.WouldBlock, trio.ClosedResourceError):
             self._dropped += 1
 
-    def on_outcome(self, work: Work, row: AuditRow, outcome: Outcome) -> None:
-        """Tell of a trap; what the executor's listener is."""
-        if isinstance(outcome, Trapped) and outcome.kind != "cancelled" and self._is_heard(TRAP):
+    def on_trap(self, work: Work, row: AuditRow, outcome: Trapped) -> None:
+        """Tell of a guest that died."""
+        if self._is_heard(TRAP):
             self.emit(TRAP, trap_event(row, outcome), chain_after(work, row))
 
     def tell_chain_ended(self, chain: ChainRecord, reason: str, agent_id: str) -> None:

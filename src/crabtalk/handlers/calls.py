@@ -1,16 +1,17 @@
 """Requests about invocations: calling a tool, what runs, and what ran."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final
 
 import trio
 
-from crabtalk.dispatch import Handler, Reply, Request
-from crabtalk.errors import BadRequest
+from crabtalk.dispatch import BatchHandler, Handler, Reply, Request
+from crabtalk.errors import BadRequest, RequestError
 from crabtalk.handlers.fitting import fitting
+from crabtalk.journal import End
 from crabtalk.runtime import Runtime
 from crabtalk.store.interfaces.audit import AuditRow
-from crabtalk.tools import OUTCOMES, TOOL, Done, Failed, Outcome, Trapped
+from crabtalk.tools import TOOL, Done, Failed, Outcome, Trapped
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 from crabtalk.work import Running, Work
 
@@ -21,11 +22,34 @@ MAX_LISTED: Final = 10_000
 
 def call_tool(runtime: Runtime, request: Request) -> Reply:
     """Run a tool; most end at once, and cost no task."""
-    started_s = runtime.clock.monotonic()
-    outcome = runtime.executor.start(_work(runtime, request))
-    if isinstance(outcome, OUTCOMES):
-        return _reply(outcome, runtime.clock.monotonic() - started_s)
-    return _later(runtime, outcome, started_s)
+    (answer,) = call_tools(runtime, (request,))
+    if isinstance(answer, RequestError):
+        raise answer
+    return answer
+
+
+def call_tools(runtime: Runtime, requests: Sequence[Request]) -> list[Reply | RequestError]:
+    """Run the tools of some requests in their order, each step for all of them: that is cheaper by a third.
+
+    Ends early, after at least one, when the results are large.
+    """
+    answers: list[Reply | RequestError] = []
+    works: list[Work] = []
+    for request in requests:
+        try:
+            works.append(_work(runtime, request))
+        except RequestError as error:
+            if works:
+                break  # it is the next one's turn to be the first
+            return [error]
+    for answer in runtime.executor.start_all(works):
+        if isinstance(answer, End):
+            answers.append(_reply(answer.outcome, answer.duration_us))
+        elif isinstance(answer, RequestError):
+            answers.append(answer)
+        else:
+            answers.append(_later(runtime, answer, runtime.clock.monotonic()))
+    return answers
 
 
 def list_running(runtime: Runtime, _request: Request) -> pb.ServerMessage:
@@ -58,11 +82,12 @@ HANDLERS: Final[Mapping[str, Handler[Runtime]]] = {
     "list_running": list_running,
     "list_invocations": list_invocations,
 }
+BATCHED: Final[Mapping[str, BatchHandler[Runtime]]] = {"call_tool": call_tools}
 
 
 async def _later(runtime: Runtime, outcome: Awaitable[Outcome], started_s: float) -> pb.ServerMessage:
     ended = await outcome
-    return _reply(ended, runtime.clock.monotonic() - started_s)
+    return _reply(ended, int((runtime.clock.monotonic() - started_s) * 1_000_000))
 
 
 def _work(runtime: Runtime, request: Request) -> Work:
@@ -70,11 +95,11 @@ def _work(runtime: Runtime, request: Request) -> Work:
     agent = runtime.agents.get(body.agent)
     session = runtime.sessions.of(agent, body.session_handle) if body.HasField("session_handle") else None
     return Work(
-        trigger=TOOL,
-        agent=agent,
-        harness=body.harness,
-        entry=body.tool,
-        args=body.args,
+        TOOL,
+        agent,
+        body.harness,
+        body.tool,
+        body.args,
         session=session.handle if session else None,
         session_root=session.root if session else None,
         client=request.connection.name,
@@ -88,16 +113,18 @@ def _deadline_s(deadline_ms: int) -> float:
     return deadline_ms / 1000
 
 
-def _reply(outcome: Outcome, duration_s: float) -> pb.ServerMessage:
-    duration_us = int(duration_s * 1e6)
-    instructions = outcome.instructions
-    if isinstance(outcome, Done):
-        told = pb.ToolOutcome(done=outcome.data, duration_us=duration_us, instructions=instructions)
-    elif isinstance(outcome, Failed):
-        told = pb.ToolOutcome(failed=outcome.message, duration_us=duration_us, instructions=instructions)
-    else:
-        told = pb.ToolOutcome(trap=_trap(outcome), duration_us=duration_us, instructions=instructions)
-    return pb.ServerMessage(tool_outcome=told)
+def _reply(outcome: Outcome, duration_us: int) -> pb.ServerMessage:
+    reply = pb.ServerMessage()
+    told = reply.tool_outcome
+    if type(outcome) is Done:
+        told.done = outcome.data
+    elif type(outcome) is Failed:
+        told.failed = outcome.message
+    elif type(outcome) is Trapped:
+        told.trap.CopyFrom(_trap(outcome))
+    told.duration_us = duration_us
+    told.instructions = outcome.instructions
+    return reply
 
 
 def _trap(outcome: Trapped) -> pb.Trap:

@@ -45,4 +45,5 @@ def request_table() -> Table[Runtime]:
         handlers={field: handler for module in _MODULES for field, handler in module.HANDLERS.items()},
         streams={**daemon.STREAMS, **events.STREAMS, **mcps.STREAMS, **prompts.STREAMS, **turns.STREAMS},
         not_built=NOT_BUILT,
+        batched=calls.BATCHED,
     )

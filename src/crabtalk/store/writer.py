@@ -27,8 +27,7 @@ _ROWS: Final = tuple(1 << power for power in range(8, -1, -1))  # how many rows 
 # A statement keeps a copy of what it wrote last; beyond this a row has one for itself, which is emptied.
 _BIG_BYTES: Final = 64 << 10
 
-_MADE_AT_ONCE: Final = 32  # batches, about 0.3 ms
-_PAUSE_S: Final = 1e-4  # long enough for another thread to take the interpreter's lock
+_PAUSE_S: Final = 1e-4  # between two batches that are made: another thread takes the interpreter's lock
 
 _LOG_BYTES: Final = 32 << 20  # beyond, the log is emptied, whoever reads
 _LOG_WAIT_MS: Final = 200  # for readers to end their reading
@@ -178,12 +177,10 @@ class Writer:
 
     def _made(self, group: list[_Batch]) -> list[_Made]:
         """Make what is to be made; of what cannot be, only that batch is lost."""
-        made = []
-        unmade = 0
+        made: list[_Made] = []
         for writes, _, finish in group:
             if isinstance(writes, Later):
-                unmade += 1
-                if not unmade % _MADE_AT_ONCE and not self._urgent and not self._closing:
+                if made and not self._urgent and not self._closing:
                     time.sleep(_PAUSE_S)
                 try:
                     writes = writes.make()  # noqa: PLW2901 - what it stands for

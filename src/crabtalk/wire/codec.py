@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from crabtalk.errors import BY_CODE, BadRequest, Internal, RemoteProtocolError, RequestError, TooLarge
-from crabtalk.wire.framing import MAX_PLAIN_BYTES, Payload, frame
+from crabtalk.wire.framing import HEADER_BYTES, MAX_FRAME_BYTES, MAX_PLAIN_BYTES, Payload, frame
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 
 MAX_MESSAGE_CHARS: Final = 4096  # of an error's sentence
@@ -58,7 +58,8 @@ def decode_request(payload: Payload) -> Decoded:
         raise Rejected(BadRequest(_why_nothing(message)), request_id)
     if len(payload) > MAX_PLAIN_BYTES and field != "put_harness":
         raise Rejected(_too_large(field, len(payload)), request_id)
-    return Decoded(field, getattr(message, field), request_id)
+    # Without the constructor: this is made for every request.
+    return tuple.__new__(Decoded, (field, getattr(message, field), request_id))
 
 
 def _put_harness(payload: memoryview) -> Decoded | None:
@@ -130,8 +131,11 @@ def encode_reply(message: pb.ServerMessage, request_id: int | None) -> bytes:
     """Return the frame of a reply; one that does not fit becomes an error that says so."""
     if request_id is not None:
         message.request_id = request_id
+    payload = message.SerializeToString()
+    if len(payload) <= MAX_FRAME_BYTES:
+        return len(payload).to_bytes(HEADER_BYTES, "big") + payload  # as `frame`, on the way of every reply
     try:
-        return frame(message.SerializeToString())
+        return frame(payload)
     except TooLarge as error:
         return encode_reply(error_reply(error), request_id)
 

@@ -131,15 +131,22 @@ class Setup:
     def __init__(self, *providers, limits=None, store=None, **bounds):
         self.store = store or MemoryEngine()
         self.bounds = Bounds(**{"digest": "image", **bounds})
-        self.heard = []
+        self.heard = []  # ends, as the executor's listener
+        self.trapped_rows = []
         self.executor = Executor(
             self.store,
             SystemClock(),
             limits or ExecutorLimits(),
             providers,
             lambda _agent, _harness: self.bounds,
-            lambda *heard: self.heard.append(heard),
+            self,
         )
+
+    def ended(self, ends):
+        self.heard += ends
+
+    def trapped(self, _work, row, _outcome):
+        self.trapped_rows.append(row)
 
     @staticmethod
     def work(entry, args=b"", *, harness="native", of="a", trigger=Trigger.TOOL, **facts):

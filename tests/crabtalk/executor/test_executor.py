@@ -9,7 +9,16 @@ import pytest
 import trio
 
 from crabtalk.chains import ChainSpent
-from crabtalk.errors import Cancelled, DeadlinePassed, Internal, NotFound, ShuttingDown, StoreError
+from crabtalk.errors import (
+    Cancelled,
+    DeadlinePassed,
+    Internal,
+    NotFound,
+    RequestError,
+    ShuttingDown,
+    StoreError,
+)
+from crabtalk.journal import End
 from crabtalk.store.engine import put
 from crabtalk.store.interfaces.audit import AuditRow
 from crabtalk.store.memory import MemoryEngine
@@ -60,8 +69,93 @@ async def test_a_call_that_ends_at_once_needs_no_task(setup):
     assert s.start("tool", b"x") == Done(b"x")
     assert s.executor.idle
     assert [row.outcome for row in s.rows] == ["done"]
-    without_digests = s.rows[0]._replace(args_digest="", result_digest="")  # those are not waited for
-    assert s.heard[0][1:] == (without_digests, Done(b"x"))
+    (end,) = s.heard
+    assert (end.run.id, end.outcome, end.duration_us) == (s.rows[0].id, Done(b"x"), s.rows[0].duration_us)
+
+
+def outcomes_of(answers):
+    """Return the text of each answer: a result, a refusal's code, or `later`."""
+    return [
+        answer.outcome.data.decode()
+        if isinstance(answer, End)
+        else str(answer.code)
+        if isinstance(answer, RequestError)
+        else "later"
+        for answer in answers
+    ]
+
+
+async def test_work_that_is_started_together_is_as_if_started_one_by_one(setup, autojump_clock):
+    order = []
+
+    def tool(_context, args):
+        order.append(args)
+        return args
+
+    def gone(_context, _args):
+        raise NotFound("gone meanwhile")
+
+    s = setup(InlineNative(tool=tool, gone=gone), concurrency=2)
+    works = [s.work("gone" if n == 4 else "tool", b"%d" % n) for n in range(9)]
+    works[6] = s.work("tool", harness="unknown")
+    answers = s.executor.start_all(works)
+    assert outcomes_of(answers) == ["0", "1", "2", "3", "404", "5", "404", "7", "8"]
+    assert order == [b"0", b"1", b"2", b"3", b"5", b"7", b"8"]
+    assert s.executor.idle
+    assert s.executor.queue.statistics().running == 0
+    rows = s.rows
+    assert sorted(row.outcome for row in rows) == ["done"] * 7 + ["refused"] * 2
+    assert len({row.id for row in rows}) == 9
+    assert [row.chain == row.id for row in rows if row.outcome == "done"] == [True] * 7
+
+
+async def test_work_that_is_started_together_has_one_place_after_the_other(setup, autojump_clock):
+    """With one place for all, each is ended before the next has it."""
+    s = setup(InlineNative(tool=lambda _context, args: args), concurrency=1)
+    assert outcomes_of(s.executor.start_all([s.work("tool", b"%d" % n) for n in range(5)])) == list("01234")
+
+
+async def test_what_does_not_end_at_once_is_awaited_beside_those_that_do(setup, autojump_clock):
+    async def slow(_context, args):
+        await trio.sleep(1)
+        return args
+
+    s = setup(InlineNative(tool=lambda _context, args: args, slow=slow), concurrency=2)
+    works = [s.work(name, name.encode()) for name in ("tool", "slow", "tool", "slow", "tool", "tool")]
+    answers = s.executor.start_all(works)
+    # From the second slow one on there is no place: the others wait for theirs.
+    assert outcomes_of(answers) == ["tool", "later", "tool", "later", "later", "later"]
+    found = []
+
+    async def note(at):
+        found.append((at, (await answers[at]).data))
+
+    async with trio.open_nursery() as nursery:
+        for at in (1, 3, 4, 5):
+            nursery.start_soon(note, at)
+    assert sorted(found) == [(1, b"slow"), (3, b"slow"), (4, b"tool"), (5, b"tool")]
+    assert s.executor.idle
+
+
+async def test_large_results_end_what_is_started_together_early_and_cost_the_others_nothing(
+    setup, autojump_clock
+):
+    begun = []
+
+    def tool(_context, args):
+        begun.append(args)
+        return bytes(200_000)
+
+    s = setup(InlineNative(tool=tool), rate=Rate(4, 60.0))
+    works = [s.work("tool", b"%d" % n) for n in range(4)]
+    first = s.executor.start_all(works)
+    assert len(first) == 2
+    assert begun == [b"0", b"1"]
+    assert s.executor.queue.statistics().running == 0
+    rest = s.executor.start_all([*works[2:], works[0]])
+    # What was not begun has cost nothing of the rate.
+    assert [isinstance(answer, End) for answer in rest] == [True, True, False]
+    assert rest[2].code == 429
 
 
 @pytest.mark.parametrize("size", [0, 1, 40_000])

@@ -68,6 +68,65 @@ async def test_the_replies_to_one_receive_go_out_in_one_send(monkeypatch, autoju
     assert len(sends) == 1
 
 
+async def test_requests_that_come_together_are_each_their_own(autojump_clock, caplog):
+    """Whatever one does, those beside it are answered, in their order as far as they end at once."""
+    tools = ["echo", "missing", "echo", "broken", "large", "echo", "soon", "late_missing", "echo", "echo"]
+    async with connected() as wire:
+        sent = [call(tool, b"%d" % n, n, harness="300000") for n, tool in enumerate(tools)]
+        sent.insert(4, PING)
+        sent.insert(7, pb.ClientMessage(request_id=50, ping=pb.PingMsg()))
+        await wire.send(*sent)
+        replies = [await wire.next() for _ in sent]
+    assert ids(replies[:-2]) == [0, 1, 2, 3, 0, 4, 5, 50, 8, 9]
+    assert sorted(ids(replies[-2:])) == [6, 7]
+    codes = {reply.request_id: reply.error.code for reply in replies if reply.HasField("error")}
+    assert codes == {1: 404, 3: 500, 7: 404}
+    done = {reply.request_id: reply.tool_outcome.done for reply in replies if reply.HasField("tool_outcome")}
+    assert len(done.pop(4)) == 300_000
+    assert done == {n: b"%d" % n for n in (0, 2, 5, 6, 8, 9)}
+    assert [record.message for record in caplog.records] == ["a call_tool request failed"]
+
+
+async def test_an_id_that_comes_twice_together_is_refused_while_the_first_is_not_answered(autojump_clock):
+    async with connected() as wire:
+        calls = [call("echo", b"1", 1), call("echo", b"2", 1), call("soon", b"3", 1), call("echo", b"4", 1)]
+        await wire.send(*calls)
+        replies = [await wire.next() for _ in range(4)]
+        assert ids(replies) == [1, 1, 1, 1]
+        assert [reply.tool_outcome.done for reply in replies] == [b"1", b"2", b"", b"3"]
+        assert replies[2].error.code == 409
+
+
+async def test_a_cancel_that_comes_with_its_call_ends_it(record, autojump_clock):
+    async with connected(record) as wire:
+        await wire.send(call("forever", request_id=1), call("echo", b"x", 2), cancel(1, 3))
+        replies = {reply.request_id: reply for reply in [await wire.next() for _ in range(3)]}
+        assert replies[1].tool_outcome.trap.kind == "cancelled"
+        assert replies[2].tool_outcome.done == b"x"
+        assert record.running == 0
+
+
+async def test_calls_that_come_together_are_no_more_than_may_be_in_flight(record, autojump_clock):
+    async with connected(record, in_flight=3) as wire:
+        await wire.send(*[call("forever", request_id=n) for n in range(5)])
+        assert [(reply.request_id, reply.error.code) for reply in [await wire.next(), await wire.next()]] == [
+            (3, 429),
+            (4, 429),
+        ]
+        await trio.testing.wait_all_tasks_blocked()
+        assert record.running == 3
+
+
+async def test_large_replies_wait_until_those_before_them_are_read(autojump_clock):
+    """Of calls that come together, none is begun while the replies of others fill the outbox."""
+    async with connected(outbox_bytes=1 << 20) as wire:
+        await wire.send(*[call("large", request_id=n, harness=str(900_000)) for n in range(16)])
+        await trio.testing.wait_all_tasks_blocked()
+        assert wire.connection._writer._outbox.size_bytes < 2 << 20
+        replies = [await wire.next() for _ in range(16)]
+    assert ids(replies) == list(range(16))
+
+
 @pytest.mark.parametrize("tool", ["missing", "late_missing"])
 async def test_a_refusal_is_the_reply_with_its_code(tool, autojump_clock):
     async with connected() as wire:

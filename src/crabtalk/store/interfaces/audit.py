@@ -76,7 +76,12 @@ class Audit:
 
     def row(self, row: AuditRow) -> list[Write]:
         """Return what stores a row."""
-        return [Write(COLUMN, _key(row.started_ms, row.id), VERSION + _encode(row).encode())]
+        return [self.write(row)]
+
+    @staticmethod
+    def write(row: AuditRow) -> Write:
+        """Return the one write that stores a row."""
+        return Write(COLUMN, _key(row.started_ms, row.id), VERSION + _encode(row).encode())
 
     def latest(self, limit: int = 100) -> list[AuditRow]:
         """Return the newest rows, newest first.
