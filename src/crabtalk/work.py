@@ -47,6 +47,18 @@ class Work(NamedTuple):
     finish: Finish | None = None
     caller: Gate | None = None  # of who waits for this one: its deadline stands still with ours
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has no facts for the audit row."""
+        return (
+            self.key is None
+            and self.epoch is None
+            and self.subject is None
+            and self.attempt is None
+            and self.scheduled_at_ms is None
+            and not self.reason
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorLimits:

@@ -158,13 +158,17 @@ async def test_large_results_end_what_is_started_together_early_and_cost_the_oth
     assert rest[2].code == 429
 
 
+@pytest.mark.parametrize("parent", [None, "01J0000000000000000000000P"])
 @pytest.mark.parametrize("size", [0, 1, 40_000])
-async def test_all_ways_to_the_audit_make_the_same_row(setup, native, size):
+async def test_all_ways_to_the_audit_make_the_same_row(setup, native, size, parent):
     tools = {"tool": lambda _context, args: args}
     for s in (setup(InlineNative(**tools)), setup(native(**tools))):
-        await s.run("tool", bytes(size), client="cli")
-        await s.executor.run(s.work("tool", bytes(size), client="cli", finish=lambda _outcome, _row: []))
+        facts = {"client": 'c"l\\i\né', "parent_chain": parent}
+        await s.run("tool", bytes(size), **facts)
+        await s.executor.run(s.work("tool", bytes(size), **facts, finish=lambda _outcome, _row: []))
         one, other = (row._replace(id="", chain="", started_ms=0, duration_us=0) for row in s.rows)
+        assert all(row.chain == row.id for row in s.rows)
+        assert (one.client, one.parent_chain) == (facts["client"], parent)
         assert one == other
         assert type(one) is AuditRow
         assert len(one) == len(AuditRow._fields)

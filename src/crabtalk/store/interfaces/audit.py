@@ -66,6 +66,43 @@ def _array_encoder() -> Callable[[AuditRow], str]:
 
 
 _encode: Final = _array_encoder()
+_quoted: Final = encoder.encode_basestring_ascii
+
+
+class DoneRows:
+    """Writes the rows of one entry and one asker that are done: nearly all rows are such ones.
+
+    What they share is written out once, so that a row takes a third of what the general encoder needs.
+    """
+
+    def __init__(self, *shared: str, client: str) -> None:
+        """Take the fields that they share: those from `trigger` to `digest`, and `client`."""
+        self._shared = ",".join(map(_quoted, shared))
+        self._client = _quoted(client)
+
+    def write(
+        self,
+        invocation_id: str,
+        started_ms: int,
+        duration_us: int,
+        instructions: int,
+        depth: int,
+        chains: tuple[str, str | None],
+        sizes: tuple[int, int],
+        digests: tuple[str, str],
+    ) -> Write:
+        """Return what stores a row without a message and without any field after `client`.
+
+        `chains` are its own and its parent, `sizes` and `digests` are of arguments and result. Ids and digests are the daemon's own: nothing in
+        them needs quoting.
+        """
+        chain, parent = chains
+        came_from = "null" if parent is None else f'"{parent}"'
+        text = (
+            f'["{invocation_id}",{self._shared},{started_ms},{duration_us},{instructions},"done","",{depth},'
+            f'"{chain}",{came_from},{sizes[0]},"{digests[0]}",{sizes[1]},"{digests[1]}",null,"",{self._client}]'
+        )
+        return Write(COLUMN, _key(started_ms, invocation_id), VERSION + text.encode())
 
 
 class Audit:
