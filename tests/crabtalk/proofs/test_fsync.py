@@ -133,9 +133,9 @@ def traced(tmp_path_factory):
         with daemon.client() as client:
             ask(client, markers)
         assert daemon.stop() == 0
-    # strace ends after what it traces.
-    ended = f"{daemon.process.pid} +++ exited with 0"
-    until(lambda: ended in path.read_text(), timeout_s=10)
+    # strace ends after what it traces; it fills pids up to five columns.
+    ended = re.compile(rf"^{daemon.process.pid} +\+\+\+ exited with 0", re.MULTILINE)
+    until(lambda: ended.search(path.read_text()), timeout_s=30)
     return read_trace(path.read_text().splitlines()), markers
 
 
