@@ -93,8 +93,8 @@ class DoneRows:
     ) -> Write:
         """Return what stores a row without a message and without any field after `client`.
 
-        `chains` are its own and its parent, `sizes` and `digests` are of arguments and result. Ids and digests
-        are the daemon's own: nothing in them needs quoting.
+        `chains` are its own and its parent, `sizes` and `digests` are of arguments and result. Ids and
+        digests are the daemon's own: nothing in them needs quoting.
         """
         chain, parent = chains
         came_from = "null" if parent is None else f'"{parent}"'
