@@ -269,7 +269,9 @@ class Connection(Generic[R]):
 
     async def _serve_batch(self, field: str, batch: dict[int, Request]) -> None:
         """Answer the requests of a batch, or start what will; it is empty then."""
-        requests = [request for request in batch.values() if self._is_let_in(request)]
+        requests = list(batch.values())
+        if not self._jobs.let_in(batch.keys()):
+            requests = [request for request in requests if self._is_let_in(request)]
         batch.clear()
         while requests:
             try:
@@ -277,7 +279,10 @@ class Connection(Generic[R]):
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is its request's
                 replies = [_as_request_error(error, field)]
             for request, reply in zip(requests, replies, strict=False):
-                self._answer(field, request, reply)
+                if isinstance(reply, pb.ServerMessage):
+                    self._writer.put(reply, request.request_id)
+                else:
+                    self._answer(field, request, reply)
             requests = requests[len(replies) :]
             if self._writer.full:
                 await self._until_room()

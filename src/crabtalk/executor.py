@@ -31,7 +31,7 @@ from crabtalk.runs import Call, Run
 from crabtalk.store.engine import Engine
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.wakes import ChainRecord
-from crabtalk.tickets import ENDED, RUNNING
+from crabtalk.tickets import ENDED, NEW, RUNNING
 from crabtalk.tools import (
     OUTCOMES,
     Context,
@@ -136,14 +136,14 @@ class Executor:
         for work in works[first:] if first else works:
             try:
                 bounds, call = self._route_of(work)
-                if runs and not self.queue.has_room(work.agent.id, work.harness, bounds.concurrency):
-                    break
-                run = self._accept(work, bounds, call, now_ms, now_s)
+                run = self._accept(work, bounds, call, now_ms, now_s, may_wait=not runs)
             except RequestError as error:
                 if runs:
                     break  # the others first
                 self._journal.refuse(work, error)
                 return error
+            if run.state is NEW:
+                break
             if run.state is not RUNNING:
                 self._registered(run)
                 self.start_ready()  # a concurrency that was raised since may let others start, or this one
@@ -291,7 +291,9 @@ class Executor:
             if isinstance(ticket, Run):
                 ticket.wake()
 
-    def _accept(self, work: Work, bounds: Bounds, call: Call, now_ms: int, now_s: float) -> Run:
+    def _accept(
+        self, work: Work, bounds: Bounds, call: Call, now_ms: int, now_s: float, *, may_wait: bool
+    ) -> Run:
         """Give work its place in the queue.
 
         Raises:
@@ -305,7 +307,9 @@ class Executor:
         if work.deadline_s is not None:
             run.deadline = now_s + work.deadline_s
         owner = work.agent.id, work.harness
-        self.queue.admit(run, owner, concurrency=bounds.concurrency, rate=bounds.rate, now_s=now_s)
+        self.queue.admit(
+            run, owner, concurrency=bounds.concurrency, rate=bounds.rate, now_s=now_s, may_wait=may_wait
+        )
         return run
 
     def _route_of(self, work: Work) -> tuple[Bounds, Call]:

@@ -149,7 +149,7 @@ def _run(
         image.running -= 1
         raise
     image.running -= 1
-    return _outcome(began)
+    return Done(began.data, began.instructions) if type(began) is berm.Done else _outcome(began)
 
 
 async def _finish(image: LinkedImage, invocation: berm.Invocation, ended: Awaitable[Ended]) -> Outcome:

@@ -4,7 +4,7 @@ State only: nothing here runs, sends or waits.
 """
 
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from dataclasses import dataclass
 from dataclasses import field as default
 from typing import Any
@@ -109,6 +109,14 @@ class Jobs:
             raise Conflict(f"request id {request_id} is in use by a request that is not answered yet")
         if len(self._jobs) >= self._limit and not always:
             raise Busy(f"{self._limit} requests of this connection are not answered yet")
+
+    def let_in(self, request_ids: Collection[int]) -> bool:
+        """Report whether all of some requests may be let in; else `check` says of each why it may not."""
+        return (
+            self._ended is None
+            and len(self._jobs) + len(request_ids) <= self._limit
+            and self._by_id.keys().isdisjoint(request_ids)
+        )
 
     def add(self, job: Job) -> None:
         """Note a request that runs."""

@@ -10,7 +10,7 @@ import trio
 
 from crabtalk.chains import Chain
 from crabtalk.declarations import Bounds
-from crabtalk.tickets import State, Ticket
+from crabtalk.tickets import NEW, State, Ticket
 from crabtalk.tools import CALL, Context, Outcome, Trapped
 from crabtalk.turns import Threads
 from crabtalk.watchdog import GRACE_S
@@ -80,7 +80,14 @@ class Run(Ticket):
         started_ms: int,
         started_s: float,
     ) -> None:
-        super().__init__(work.interactive, work.key, work.trigger is CALL)
+        # As Ticket makes itself, without the call.
+        self.interactive = work.interactive
+        self.key = work.key
+        self.inherits = work.trigger is CALL
+        self.state = NEW
+        self.owner = None
+        self.size_bytes = 0
+        self.holds_key = False
         self.work = work
         self.id = id
         self.bounds = bounds

@@ -99,10 +99,12 @@ class WorkQueue:
         concurrency: int,
         rate: Rate | None = None,
         now_s: float = 0.0,
+        may_wait: bool = True,
     ) -> bool:
         """Accept a new ticket; True: it runs from now on, False: it waits for `start_ready`.
 
-        `owner` is (agent id, harness), the other arguments are what its declaration says now.
+        `owner` is (agent id, harness), `concurrency` and `rate` are what its declaration says now. One that
+        may not wait is left NEW where it would have to, and nothing has happened.
 
         Raises:
             Overloaded: if it is not accepted.
@@ -112,7 +114,9 @@ class WorkQueue:
         if self._suspended:
             self._check_suspended(place)
         tokens = 0.0 if rate is None else self._tokens(place, rate, now_s)
-        runs = self._has_room(place, interactive=ticket.interactive, inherits=ticket.inherits)
+        runs = self._has_room(place, ticket)
+        if not may_wait and (not runs or ticket.key in place.keys):
+            return False
         if not runs:
             self._check_queue(place.agent)
         if rate is not None:
@@ -126,18 +130,11 @@ class WorkQueue:
             self._enqueue(ticket, place)
         return runs
 
-    def has_room(self, agent_id: str, harness: str, concurrency: int) -> bool:
-        """Report whether work of this owner that somebody waits for would run at once."""
-        owner = self._owners.get((agent_id, harness))
-        if owner is None:
-            return self._running < self._limits.slots
-        owner.concurrency = concurrency
-        return self._has_room(owner, interactive=True)
-
     def withdraw(self, ticket: Ticket) -> None:
         """Take a ticket out that has not begun: as if it had never been admitted."""
         owner = ticket.owner
         self.finish(ticket)
+        self.release_key(ticket)
         if owner is not None and owner.tokens >= 0:
             owner.tokens += 1.0
 
@@ -232,17 +229,17 @@ class WorkQueue:
 
     # What may run
 
-    def _has_room(self, owner: Owner, *, interactive: bool, inherits: bool = False) -> bool:
+    def _has_room(self, owner: Owner, ticket: Ticket) -> bool:
         if owner.running >= owner.concurrency or owner.urgent:
             return False
-        if inherits:
+        if ticket.inherits:
             return True
         limits = self._limits
         return (
             self._running < limits.slots
             and owner.agent.running < limits.slots_of_agent
             and not owner.waiting[_INTERACTIVE]
-            and (interactive or self._has_background_room(owner))
+            and (ticket.interactive or self._has_background_room(owner))
         )
 
     def _has_background_room(self, owner: Owner) -> bool:

@@ -201,6 +201,31 @@ def test_a_clock_that_goes_back_gives_nothing():
         admit(queue, rate=rate, now_s=50.0)
 
 
+def test_what_may_not_wait_is_left_alone_where_it_would_have_to():
+    queue = queue_of(slots=3)
+    rate = Rate(2, 60.0)
+    first = admit(queue, key="k", rate=rate, may_wait=False)
+    assert first.state is State.RUNNING
+    for refused in (
+        admit(queue, key="k", rate=rate, may_wait=False),
+        admit(queue, concurrency=1, rate=rate, may_wait=False),
+    ):
+        assert (refused.state, refused.owner) == (State.NEW, None)
+    assert (queue.statistics().running, queue.statistics().queued) == (1, 0)
+    assert admit(queue, rate=rate, may_wait=False).state is State.RUNNING  # none of them took of the rate
+
+
+def test_what_is_withdrawn_leaves_its_place_its_key_and_its_rate():
+    queue = queue_of(slots=1)
+    rate = Rate(1, 60.0)
+    withdrawn = admit(queue, key="k", rate=rate)
+    waiting = admit(queue, "b/h")
+    queue.withdraw(withdrawn)
+    assert queue.start_ready() == [waiting]
+    queue.finish(waiting)
+    assert admit(queue, key="k", rate=rate).state is State.RUNNING
+
+
 def test_one_key_never_runs_twice_at_once():
     queue = queue_of()
     first, second, other = admit(queue, key="k"), admit(queue, key="k"), admit(queue, key="else")
