@@ -145,8 +145,8 @@ class World:
     def ended(self, ends):
         """Hear of invocations that ran, as the executor's listener."""
 
-    def trapped(self, work, row, outcome):
-        self.bus.on_trap(work, row, outcome)
+    def trapped(self, row, outcome, chain):
+        self.bus.on_trap(row, outcome, chain)
 
     def __post_init__(self):
         self.executor = Executor(

@@ -14,6 +14,7 @@ import trio
 
 from crabtalk import accounting
 from crabtalk.accounting import LONG_DIGEST, digest
+from crabtalk.chains import Chain
 from crabtalk.clock import Clock
 from crabtalk.errors import Internal, RequestError, StoreError
 from crabtalk.ids import new_id
@@ -57,8 +58,8 @@ class Listener(Protocol):
     def ended(self, ends: Sequence[End]) -> None:
         """Take note of them."""
 
-    def trapped(self, work: Work, row: AuditRow, outcome: Trapped) -> None:
-        """Take note of a guest that died, and was not cancelled."""
+    def trapped(self, row: AuditRow, outcome: Trapped, chain: Chain) -> None:
+        """Take note of a guest that died, and was not cancelled; `chain` is the one that it ran on."""
 
 
 class Journal:
@@ -169,7 +170,7 @@ class Journal:
         self._listener.ended(ends)
         for end in ends:
             if type(end.outcome) is Trapped and end.outcome.kind != "cancelled":
-                self._listener.trapped(end.run.work, _row(end), end.outcome)
+                self._listener.trapped(_row(end), end.outcome, end.run.chain)
 
     def _defer(self, writes: Sequence[Write] | Later) -> bool:
         """Report whether the store took it."""

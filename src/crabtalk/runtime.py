@@ -28,6 +28,7 @@ from crabtalk.capabilities.send import send
 from crabtalk.capabilities.sessions import sessions
 from crabtalk.capabilities.skills import skills
 from crabtalk.capabilities.topics import topics
+from crabtalk.chains import Chain
 from crabtalk.clock import Clock
 from crabtalk.config import Config, ExecutorConfig
 from crabtalk.conversation.speaking import Speaking
@@ -63,7 +64,7 @@ from crabtalk.store.interfaces.keyvalue import StoredKeyValue, forget_agent
 from crabtalk.store.opening import open_store
 from crabtalk.toolbox import ToolBox
 from crabtalk.tools import ToolProvider, Trapped
-from crabtalk.work import ExecutorLimits, Work
+from crabtalk.work import ExecutorLimits
 from crabtalk.work_queue import QueueLimits
 
 logger = logging.getLogger(__name__)
@@ -334,8 +335,8 @@ class _Listening:
             outcome = end.outcome
             count(end.run.work.trigger, ending_of(outcome), end.duration_us, outcome.instructions)
 
-    def trapped(self, work: Work, row: AuditRow, outcome: Trapped) -> None:
-        self._bus().on_trap(work, row, outcome)
+    def trapped(self, row: AuditRow, outcome: Trapped, chain: Chain) -> None:
+        self._bus().on_trap(row, outcome, chain)
 
 
 class _Rechecking:

@@ -2,14 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
-from crabtalk.chains import FUEL, MAX_INVOCATIONS, Chain
 from crabtalk.store.interfaces.audit import AuditRow
 from crabtalk.store.interfaces.wakes import ChainRecord
 from crabtalk.tools import Trapped
-from crabtalk.work import Work
 
 TRAP: Final = "harness:trap"
 CHAIN_ENDED: Final = "daemon:chain-ended"
@@ -37,19 +34,3 @@ def trap_event(row: AuditRow, outcome: Trapped) -> dict[str, object]:
 def chain_ended_event(chain: ChainRecord, reason: str, agent_id: str) -> dict[str, object]:
     """Return what those who watch hear when a chain starts nothing more."""
     return {"chain": chain.id, "depth": chain.depth, "agent": agent_id, "reason": reason}
-
-
-def chain_after(work: Work, row: AuditRow) -> ChainRecord:
-    """Return the chain of what an invocation sets off by how it ended, one deeper than itself."""
-    if isinstance(work.chain, Chain):
-        return work.chain.record(row.depth + 1)
-    if isinstance(work.chain, ChainRecord):
-        return replace(work.chain, depth=row.depth + 1)
-    return ChainRecord(
-        id=row.chain,
-        depth=row.depth + 1,
-        started_ms=row.started_ms,
-        invocations_left=MAX_INVOCATIONS - 1,
-        fuel_left=max(0, FUEL - row.instructions),
-        parent=row.parent_chain,
-    )

@@ -20,7 +20,6 @@ from crabtalk.events.builtin import (
     CHAIN_ENDED,
     TRAP,
     as_payload,
-    chain_after,
     chain_ended_event,
     trap_event,
 )
@@ -36,7 +35,7 @@ from crabtalk.store.interfaces.audit import Audit, AuditRow
 from crabtalk.store.interfaces.subscriptions import DeliveryRecord, SubscriptionRecord, Subscriptions
 from crabtalk.store.interfaces.wakes import ChainRecord
 from crabtalk.tools import Trapped
-from crabtalk.work import ON_NOTIFY, Work
+from crabtalk.work import ON_NOTIFY
 
 logger = logging.getLogger(__name__)
 
@@ -172,10 +171,10 @@ class Bus:
         except (trio.WouldBlock, trio.ClosedResourceError):
             self._dropped += 1
 
-    def on_trap(self, work: Work, row: AuditRow, outcome: Trapped) -> None:
-        """Tell of a guest that died."""
+    def on_trap(self, row: AuditRow, outcome: Trapped, chain: Chain) -> None:
+        """Tell of a guest that died; what that sets off goes on with its chain, one deeper than itself."""
         if self._is_heard(TRAP):
-            self.emit(TRAP, trap_event(row, outcome), chain_after(work, row))
+            self.emit(TRAP, trap_event(row, outcome), chain.record(row.depth + 1))
 
     def tell_chain_ended(self, chain: ChainRecord, reason: str, agent_id: str) -> None:
         """Tell, once for each chain, that it starts nothing more: those who watch, and the log.

@@ -5,14 +5,14 @@ import json
 import pytest
 import trio
 
-from crabtalk.chains import Chain, ChainSpent
+from crabtalk.chains import MAX_INVOCATIONS, Chain, ChainSpent
 from crabtalk.errors import BadRequest, Busy, NotFound, TooLarge
 from crabtalk.events.routes import MAX_OF_HARNESS, MAX_WAITING
 from crabtalk.ids import new_id
 from crabtalk.scheduling.chaining import inherited
 from crabtalk.store.interfaces.subscriptions import Subscriptions
-from crabtalk.tools import Failed, Trapped
-from crabtalk.work import ExecutorLimits
+from crabtalk.tools import Failed, Trapped, Trigger
+from crabtalk.work import ExecutorLimits, Work
 from crabtalk.work_queue import QueueLimits
 from waking import START_MS, World, run_jumping
 
@@ -486,6 +486,23 @@ async def test_a_trap_is_an_event_with_ids_only(world, natives, subscribe):
         "chain": row.chain,
     }
     assert trap.context.depth == 1
+
+
+async def test_the_event_of_a_trap_goes_on_with_what_its_chain_had_left(world, natives, subscribe):
+    async def act(seen):
+        seen.context.chain.berm.charge(5)
+        seen.context.chain.tokens_left = 7
+        return Trapped("memory_fault", "bad")
+
+    natives.add("bad", "tool", act=act)
+    async with world.alive():
+        await subscribe("harness:trap")
+        await world.executor.run(Work(Trigger.TOOL, natives.me, "bad", "tool", b"{}"))
+        await trio.sleep(1)
+    first, told = (seen.context.chain for seen in natives.seen)
+    assert told.id == first.id
+    assert (told.berm.fuel_left, told.tokens_left) == (first.berm.fuel_left, 7)
+    assert told.berm.invocations_left == MAX_INVOCATIONS - 2
 
 
 async def test_a_listener_of_traps_that_traps_stops_at_the_depth(world, natives, subscribe):

@@ -145,7 +145,7 @@ class Setup:
     def ended(self, ends):
         self.heard += ends
 
-    def trapped(self, _work, row, _outcome):
+    def trapped(self, row, _outcome, _chain):
         self.trapped_rows.append(row)
 
     @staticmethod
