@@ -1,7 +1,7 @@
 """Names for what the daemon makes: ULIDs, which sort by when they were made.
 
 Ids of one process only grow, also when the clock is set back and in one millisecond. One is made for every
-invocation, so the time and the random part are written out once a millisecond and only the end counts.
+invocation, so the random part is drawn once a second, and the end counts the ids of a millisecond.
 """
 
 import os
@@ -13,11 +13,10 @@ from crabtalk.clock import Clock, SystemClock
 
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32
 _PAIRS: Final = tuple(high + low for high in _ALPHABET for low in _ALPHABET)  # of ten bits each
-_TIME_PAIRS: Final = 5
+_TIME_PAIRS: Final = 4  # beside the one that changes each millisecond
 _RANDOM_PAIRS: Final = 6
+_RANDOM_BYTES: Final = 8  # 60 bits of them are used
 _COUNTER_BITS: Final = 20
-_BEGUN: Final = 10  # random bytes for a millisecond: 79 bits of them are used
-_DRAWN: Final = 400  # milliseconds for which they are drawn at once
 _ID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}\Z")
 
 LENGTH: Final = 26
@@ -30,10 +29,10 @@ class IdSource:
         self._now_ms = (clock or SystemClock()).now_ms
         self._lock = threading.Lock()
         self._ms = -1
-        self._second = ""  # the beginning that all ids of 1,024 ms share
+        self._time = ""  # the beginning that all ids of 1,024 ms share
+        self._random = ""  # and what they have behind their millisecond
         self._start = ""
-        self._count = 0
-        self._random = b""  # what was drawn and is not used
+        self._count = 0  # in this millisecond
 
     def __call__(self) -> str:
         """Return an id greater than every one before."""
@@ -47,17 +46,13 @@ class IdSource:
             return self._start + _PAIRS[self._count >> 10] + _PAIRS[self._count & 1023]
 
     def _begin(self, ms: int) -> None:
-        if not self._random:
-            # Drawing gives the interpreter's lock away, which a busy thread keeps for a while: seldom, then.
-            self._random = os.urandom(_DRAWN * _BEGUN)
-        drawn = int.from_bytes(self._random[-_BEGUN:])
-        self._random = self._random[:-_BEGUN]
         if ms >> 10 != self._ms >> 10:
-            self._second = _text(ms >> 10, _TIME_PAIRS - 1)
+            self._time = _text(ms >> 10, _TIME_PAIRS)
+            # Drawing gives the interpreter's lock away, which a busy thread keeps for a while: seldom, then.
+            self._random = _text(int.from_bytes(os.urandom(_RANDOM_BYTES)), _RANDOM_PAIRS)
         self._ms = ms
-        self._start = self._second + _PAIRS[ms & 1023] + _text(drawn, _RANDOM_PAIRS)
-        # Leaves half a million to count.
-        self._count = drawn >> 10 * _RANDOM_PAIRS & (1 << _COUNTER_BITS - 1) - 1
+        self._start = self._time + _PAIRS[ms & 1023] + self._random
+        self._count = 0
 
 
 new_id: Final = IdSource()
