@@ -286,3 +286,49 @@ def test_invocation_shows_its_machine_for_profilers(plain):
 def test_wake_and_notify_can_be_started(plain):
     assert plain.start_wake("now").run().text == "now"
     assert plain.start_notify("news").run().message == "nothing to say"
+
+
+def test_begin_is_all_of_a_quick_tool_and_the_start_of_any_other(waiting, no_guest_left):
+    done = waiting.begin("echo", "x")
+    assert (done.text, done.instructions) == ("x", waiting.call("echo", "x").instructions)
+    whole = waiting.call("compute", "100000")
+    invocation = waiting.begin("compute", "100000")
+    while (outcome := invocation.advance()) is None:
+        assert invocation.computing
+    assert (outcome.data, outcome.instructions) == (whole.data, whole.instructions)
+    with waiting.begin("wait", "abc", context="c") as invocation:
+        step = invocation.advance()
+        assert (step.request, step.call.context) == (b"abc", "c")
+        invocation.reply(b"ABC")
+        assert invocation.advance().text == "0:ABC"
+
+
+def test_what_begin_finds_is_the_invocation_s_to_raise(attacks, no_guest_left):
+    """Also the trap of a result that was looked at already: it is raised once, where it belongs."""
+    limits = berm.Limits(output=10)
+    for tool, args, code in (
+        ("result_huge", b"11", TrapCode.OUTPUT_LIMIT),
+        ("aborts", b"", TrapCode.ILLEGAL_INSTRUCTION),
+    ):
+        invocation = attacks.begin(tool, args, limits=limits)
+        assert isinstance(invocation, berm.Invocation)
+        with pytest.raises(berm.Trap) as caught:
+            invocation.advance()
+        assert caught.value.code is code
+        assert caught.value.symbol == f"berm_tool_{tool}"
+        assert invocation.closed
+        assert invocation.instructions > 0
+    with pytest.raises(berm.NoSuchTool):
+        attacks.begin("nothing", b"")
+
+
+def test_begin_charges_the_chain(plain):
+    chain = berm.Chain(fuel=1_000_000)
+    done = plain.begin("echo", "x", chain=chain)
+    assert chain.fuel_left == 1_000_000 - done.instructions
+
+
+@pytest.mark.parametrize("bounds", [{"fuel": 0}, {"max_depth": 1.5}, {"deadline": 0}, {"invocations": True}])
+def test_a_chain_says_which_bound_is_wrong(bounds):
+    with pytest.raises((TypeError, ValueError), match=next(iter(bounds))):
+        berm.Chain(**bounds)
