@@ -288,7 +288,8 @@ def test_wake_and_notify_can_be_started(plain):
     assert plain.start_notify("news").run().message == "nothing to say"
 
 
-def test_begin_is_all_of_a_quick_tool_and_the_start_of_any_other(waiting, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_begin_is_all_of_a_quick_tool_and_the_start_of_any_other(waiting):
     done = waiting.begin("echo", "x")
     assert (done.text, done.instructions) == ("x", waiting.call("echo", "x").instructions)
     whole = waiting.call("compute", "100000")
@@ -303,7 +304,8 @@ def test_begin_is_all_of_a_quick_tool_and_the_start_of_any_other(waiting, no_gue
         assert invocation.advance().text == "0:ABC"
 
 
-def test_what_begin_finds_is_the_invocation_s_to_raise(attacks, no_guest_left):
+@pytest.mark.usefixtures("no_guest_left")
+def test_what_begin_finds_is_the_invocation_s_to_raise(attacks):
     """Also the trap of a result that was looked at already: it is raised once, where it belongs."""
     limits = berm.Limits(output=10)
     for tool, args, code in (

@@ -26,6 +26,7 @@ from guest_images import image
 from proving import HARNESS, HOUR_MS, call, crabtalk, declare, now_ms, put, refused, runs, settle
 
 CLIENTS = 4
+MOST_LATER = 400  # wakes that are pending when the next life begins
 SOURCE = "load:news"
 GIVEN_UP = "the daemon ended 3 times while it ran"
 STARTS_S = 2.0  # about how long a start takes
@@ -231,6 +232,10 @@ def one_life(daemon, agent, journal, chance):
     with daemon.client() as client:
         found = lost(client, agent, journal)
         assert found == {}, found
+        while len(journal.later) > MOST_LATER:  # a list of wakes has a bound
+            wake = journal.later.pop()
+            client.cancel_wake(id=wake)
+            journal.cancelled.add(wake)
 
 
 def check_runs(noted, rows, lives):
