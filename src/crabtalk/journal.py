@@ -1,13 +1,12 @@
 """The end of each piece of work, written down: its audit row, what it wants stored with it, who hears of it.
 
 Rows of tool calls are deferred, since they may be lost with the power; the end of a wake or an event is one
-durable batch. Knows no queue and starts nothing.
+durable batch. Rows are made where the calls ended: what they are made of is in that processor's caches, and in
+a thread of the store they would cost twice. Knows no queue and starts nothing.
 """
 
 import logging
-import threading
 from collections.abc import Sequence
-from functools import partial
 from typing import Final, Protocol
 
 import trio
@@ -19,7 +18,7 @@ from crabtalk.clock import Clock
 from crabtalk.errors import Internal, RequestError, StoreError
 from crabtalk.ids import new_id
 from crabtalk.runs import Run
-from crabtalk.store.engine import Engine, Later, Write
+from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.audit import Audit, AuditRow, DoneRows
 from crabtalk.tools import Done, Failed, Outcome, Trapped
 from crabtalk.work import Work
@@ -45,11 +44,7 @@ class End:
             self.size += len(outcome.message)
 
 
-_ROW_BYTES: Final = 1024  # what a row takes, about
-_ROWS: Final = 32  # that are made at once: about 0.3 ms of the interpreter's lock
 _KINDS: Final = 1024  # of rows whose shared part is remembered
-_HELD_BYTES: Final = 16 << 10  # of arguments and results that wait to be counted into those rows
-_BATCH_BYTES: Final = _ROWS * _ROW_BYTES + _HELD_BYTES
 
 
 class Listener(Protocol):
@@ -71,9 +66,6 @@ class Journal:
         self._clock = clock
         self._listener = listener
         self._floods = accounting.Floods()
-        self._lock = threading.Lock()  # for the next two, which the store's thread takes
-        self._waiting: list[End] = []  # whose rows are made together; deferred once, with the first of them
-        self._waiting_bytes = 0
         self._done: dict[tuple[tuple[str, ...], str], DoneRows] = {}  # by what its rows share
         self.refused = 0
 
@@ -89,33 +81,9 @@ class Journal:
 
     def note(self, ends: Sequence[End]) -> None:
         """Write the rows of runs that have ended, with the next batch."""
-        for end in ends:
-            size = end.size
-            if size > _HELD_BYTES:
-                self._defer(self._audit.row(_row(end)))
-            else:
-                self._note_later(end, size)
-        self._tell(ends)
-
-    def _note_later(self, end: End, size: int) -> None:
-        """Leave a row to be made with others, where it holds up nobody."""
-        with self._lock:
-            waiting = self._waiting
-            self._waiting_bytes += size
-            if 0 < len(waiting) < _ROWS and self._waiting_bytes <= _HELD_BYTES:
-                waiting.append(end)
-                return
-            self._waiting = waiting = [end]
-            self._waiting_bytes = size
-        if not self._defer(Later(partial(self._make, waiting), _BATCH_BYTES)):
-            self._waiting = []
-
-    def _make(self, ends: list[End]) -> list[Write]:
-        """Make the rows of a batch, to which none is added from now on; called by the store."""
-        with self._lock:
-            if self._waiting is ends:
-                self._waiting = []
-        return list(map(self._write, ends))
+        if ends:
+            self._defer([self._write(end) for end in ends])
+            self._tell(ends)
 
     def _write(self, end: End) -> Write:
         """Return what stores the row of an end, as `_row` has it."""
@@ -172,15 +140,12 @@ class Journal:
             if type(end.outcome) is Trapped and end.outcome.kind != "cancelled":
                 self._listener.trapped(_row(end), end.outcome, end.run.chain)
 
-    def _defer(self, writes: Sequence[Write] | Later) -> bool:
-        """Report whether the store took it."""
+    def _defer(self, writes: Sequence[Write]) -> None:
         try:
             self._store.defer(writes)
         except StoreError:
             # Whoever asked gets the outcome all the same: it happened.
-            logger.exception("an audit row was not stored")
-            return False
-        return True
+            logger.exception("audit rows were not stored")
 
     async def _commit(self, writes: Sequence[Write]) -> None:
         try:

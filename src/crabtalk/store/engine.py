@@ -4,7 +4,7 @@ An engine is used from any thread. What `apply` or `commit` returned from surviv
 `defer` promises less.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -47,19 +47,6 @@ def put(column: str, key: bytes, value: bytes) -> Write:
 def delete(column: str, key: bytes) -> Write:
     """Return the write that removes a key, if it is there."""
     return Write(column, key, None)
-
-
-class Later:
-    """A batch that is not made yet, for `defer`: it is when it is written, away from who is in a hurry.
-
-    `make` is called once, in any thread, and must not fail; `size` is about how many bytes it holds.
-    """
-
-    __slots__ = ("make", "size")
-
-    def __init__(self, make: Callable[[], Sequence[Write]], size: int) -> None:
-        self.make = make
-        self.size = size
 
 
 @dataclass(frozen=True)
@@ -115,7 +102,7 @@ class Engine(Reader, Protocol):
         **Cancellation:** once called the batch is on its way and is waited for, shielded: it is milliseconds.
         """
 
-    def defer(self, batch: Sequence[Write] | Later) -> None:
+    def defer(self, batch: Sequence[Write]) -> None:
         """Take `batch` along with the next commit, at most 100 ms later; lost if power goes first.
 
         Not visible to readers until then. Never waits for the disk.

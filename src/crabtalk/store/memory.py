@@ -8,7 +8,7 @@ from typing import Final
 import trio
 from sortedcontainers import SortedDict
 
-from crabtalk.store.engine import COLUMNS, DEFER_S, Later, Statistics, Trouble, Write, checked, checked_column
+from crabtalk.store.engine import COLUMNS, DEFER_S, Statistics, Trouble, Write, checked, checked_column
 
 FORMAT_VERSION: Final = 0  # nothing is ever read back
 
@@ -71,10 +71,8 @@ class MemoryEngine:
         self.apply(batch)
         await trio.lowlevel.cancel_shielded_checkpoint()
 
-    def defer(self, batch: Sequence[Write] | Later) -> None:
+    def defer(self, batch: Sequence[Write]) -> None:
         """Take `batch` along with the next commit, at most 100 ms later."""
-        if isinstance(batch, Later):
-            batch = batch.make()
         checked(batch)
         with self._lock:
             self._settle()

@@ -21,7 +21,6 @@ from crabtalk.store import database
 from crabtalk.store.engine import (
     COLUMNS,
     MAX_KEY_BYTES,
-    Later,
     Statistics,
     Trouble,
     Write,
@@ -137,10 +136,9 @@ class SqliteEngine(_Rows):
         self._writing().submit(batch, checked(batch), waiter.finish)
         await waiter.wait()
 
-    def defer(self, batch: Sequence[Write] | Later) -> None:
+    def defer(self, batch: Sequence[Write]) -> None:
         """Take `batch` along with the next commit, at most 100 ms later; lost if power goes first."""
-        size = batch.size if isinstance(batch, Later) else checked(batch)
-        self._writing().defer(batch, size)
+        self._writing().defer(batch, checked(batch))
 
     def flush(self) -> None:
         """Make everything deferred durable; blocks the thread.

@@ -1,8 +1,7 @@
 """The one writer: a thread that takes whatever batches wait and makes them durable together.
 
 All batches that wait when the thread wakes share a transaction, so one wait for the disk serves them all; if
-it fails, each is tried alone, so that none takes the others along. Batches that are to be made are made here,
-with pauses, since the event loop cannot go on meanwhile. Rows go in with few statements of many
+it fails, each is tried alone, so that none takes the others along. Rows go in with few statements of many
 rows, since each statement costs a hand-over of the interpreter's lock. After a failed fsync nothing is
 written any more: what the kernel then still has of the file is unknown.
 """
@@ -20,14 +19,12 @@ from typing import Final, NamedTuple
 
 from crabtalk.errors import StoreError
 from crabtalk.store.database import BUSY_MS, explained
-from crabtalk.store.engine import DEFER_S, MAX_DEFERRED_BYTES, Later, Trouble, Write, checked
+from crabtalk.store.engine import DEFER_S, MAX_DEFERRED_BYTES, Trouble, Write
 
 _GROUP_BYTES: Final = 64 << 20  # a transaction takes no further batch beyond this
 _ROWS: Final = tuple(1 << power for power in range(8, -1, -1))  # how many rows a statement may have
 # A statement keeps a copy of what it wrote last; beyond this a row has one for itself, which is emptied.
 _BIG_BYTES: Final = 64 << 10
-
-_PAUSE_S: Final = 1e-4  # between two batches that are made: another thread takes the interpreter's lock
 
 _LOG_BYTES: Final = 32 << 20  # beyond, the log is emptied, whoever reads
 _LOG_WAIT_MS: Final = 200  # for readers to end their reading
@@ -41,14 +38,9 @@ Finish = Callable[[StoreError | None], None]
 
 
 class _Batch(NamedTuple):
-    writes: Sequence[Write] | Later
+    writes: Sequence[Write]
     size: int
     finish: Finish | None  # None: deferred, nobody waits
-
-
-class _Made(NamedTuple):
-    writes: Sequence[Write]
-    finish: Finish | None
 
 
 class Writer:
@@ -88,7 +80,7 @@ class Writer:
             self._urgent = True
             self._changed.notify()
 
-    def defer(self, writes: Sequence[Write] | Later, size: int) -> None:
+    def defer(self, writes: Sequence[Write], size: int) -> None:
         """Queue a batch that nobody waits for.
 
         Raises:
@@ -144,7 +136,7 @@ class Writer:
         while group := self._next_group():
             self._began = time.monotonic()
             try:
-                self._write_group(self._made(group))
+                self._write_group(group)
                 if _size(self._log) > self._log_bound:
                     self._empty_log()
             except Exception as error:  # noqa: BLE001 - a thread that ended would let everybody wait for ever
@@ -175,24 +167,7 @@ class Writer:
         self._urgent = any(batch.finish for batch in self._queue)
         return group
 
-    def _made(self, group: list[_Batch]) -> list[_Made]:
-        """Make what is to be made; of what cannot be, only that batch is lost."""
-        made: list[_Made] = []
-        for writes, _, finish in group:
-            if isinstance(writes, Later):
-                if made and not self._urgent and not self._closing:
-                    time.sleep(_PAUSE_S)
-                try:
-                    writes = writes.make()  # noqa: PLW2901 - what it stands for
-                    checked(writes)
-                except Exception as error:  # noqa: BLE001 - the other batches have to be written
-                    _log.exception("a deferred batch could not be made")
-                    self._lose(StoreError(f"store `{self._path}`: a batch could not be made: {error}"))
-                    continue
-            made.append(_Made(writes, finish))
-        return made
-
-    def _write_group(self, group: list[_Made]) -> None:
+    def _write_group(self, group: list[_Batch]) -> None:
         failure = self._broken or self._try(group)
         if failure is not None and len(group) > 1:
             for batch in group:
@@ -231,7 +206,7 @@ class Writer:
         if first:
             _log.error("deferred rows are lost: %s", failure)
 
-    def _try(self, group: list[_Made]) -> StoreError | None:
+    def _try(self, group: list[_Batch]) -> StoreError | None:
         """Make a group durable as a whole, or return why it is not there at all."""
         try:
             self._transact(chain.from_iterable(batch.writes for batch in group))

@@ -10,7 +10,7 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crabtalk.store.engine import COLUMNS, Later, Write, delete, end_of, entries, keys, put
+from crabtalk.store.engine import COLUMNS, Write, delete, end_of, entries, keys, put
 from crabtalk.store.memory import MemoryEngine
 from crabtalk.store.sqlite import SqliteEngine
 
@@ -186,15 +186,6 @@ def test_what_is_deferred_is_there_soon_by_itself(engine):
         assert time.monotonic() - start < 5
         time.sleep(0.005)
     assert time.monotonic() - start >= 0.09
-
-
-def test_what_is_made_later_is_made_once_and_there_after_a_flush(engine):
-    made = []
-    for n in range(100):
-        engine.defer(Later(lambda n=n: made.append(n) or [put("audit", b"%03d" % n, b"row")], 9))
-    engine.flush()
-    assert made == list(range(100))
-    assert engine.scan_keys("audit") == [b"%03d" % n for n in made]
 
 
 def test_statistics_count_keys_and_bytes(engine):

@@ -15,7 +15,7 @@ import trio
 from crabtalk.errors import StoreError
 from crabtalk.store import database, writer
 from crabtalk.store.database import Format, table_of
-from crabtalk.store.engine import COLUMNS, DEFER_S, MAX_DEFERRED_BYTES, Later, delete, put
+from crabtalk.store.engine import COLUMNS, DEFER_S, MAX_DEFERRED_BYTES, delete, put
 from crabtalk.store.opening import open_store
 from crabtalk.store.sqlite import SqliteEngine
 from descriptors import open_descriptors
@@ -339,18 +339,6 @@ def test_deferred_rows_that_are_lost_are_counted_and_said(sqlite_engine, caplog)
     assert [one.message for one in caplog.records if "deferred rows are lost" in one.message] != []
     sqlite_engine.apply([put("kv", b"k", b"v")])
     assert sqlite_engine.get("kv", b"k") == b"v"
-
-
-@pytest.mark.parametrize("make", [lambda: 1 // 0, lambda: [put("nowhere", b"k", b"v")]])
-def test_what_cannot_be_made_takes_nothing_along(sqlite_engine, make, caplog):
-    with caplog.at_level(logging.ERROR):
-        sqlite_engine.defer([put("audit", b"before", b"1")])
-        sqlite_engine.defer(Later(make, 9))
-        sqlite_engine.defer(Later(lambda: [put("audit", b"after", b"1")], 9))
-        with pytest.raises(StoreError, match="could not be made"):
-            sqlite_engine.flush()
-    assert sqlite_engine.scan_keys("audit") == [b"after", b"before"]
-    assert sqlite_engine.statistics().deferred_lost == 1
 
 
 def test_a_disk_that_has_stalled_refuses_what_is_deferred(held):
