@@ -1,8 +1,8 @@
 """The end of each piece of work, written down: its audit row, what it wants stored with it, who hears of it.
 
 Rows of tool calls are deferred, since they may be lost with the power; the end of a wake or an event is one
-durable batch. Rows are made where the calls ended: what they are made of is in that processor's caches, and in
-a thread of the store they would cost twice. Knows no queue and starts nothing.
+durable batch. Rows are made where the calls ended: what they are made of is in that processor's caches, and
+in a thread of the store they would cost twice. Knows no queue and starts nothing.
 """
 
 import logging
