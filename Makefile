@@ -20,6 +20,9 @@ STUBBED := $(subst /,.,$(patsubst src/%.pyi,%,$(wildcard src/*/*.pyi)))
 # The sources in harness/NAME become harness/NAME/NAME.elf.
 IMAGES := $(foreach path,$(wildcard harness/*/),$(path)$(notdir $(path:/=)).elf)
 
+# What is imported is compiled once and kept, whatever the shell says: a start of the daemon takes half the time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: build venv harnesses proto demo test bench lint debug-test asan-test coverage soak clean distclean
 
 # Says what it compiles; what the compilers say is in build/build.log.
@@ -27,6 +30,7 @@ build: $(VENV)/installed
 	@mkdir -p build
 	@$(PY) setup.py -q build_ext --inplace --parallel 2 > build/build.log 2>&1 || { cat build/build.log; exit 1; }
 	@grep Cythonizing build/build.log || true
+	@$(PY) -m compileall -q src
 
 venv: $(VENV)/installed
 

@@ -68,7 +68,7 @@ BERM_TOOL(stale, "x")
         berm_puts(out, kept);
     kept = berm_str_dup(BERM_STR("kept"));
 }
-BERM_TOOL(spin, "x") { for (volatile int i = 0;; i++) { } }
+BERM_TOOL(spin, "x") { for (volatile unsigned i = 0;; i++) { } }
 BERM_TOOL(note, "x") { berm_log("noted %d", 5); berm_panic("broken"); }
 BERM_TOOL(bytes, "x") { berm_putc(out, (char)0xff); }
 BERM_ON_WAKE { berm_put(out, wake->payload); }
