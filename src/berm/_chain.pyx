@@ -11,10 +11,11 @@ from libc.stdint cimport int64_t
 
 from rvcore._interp cimport monotonic_ns
 
-from berm._outcome import MAX_DEADLINE, MAX_FUEL
+from berm._outcome import MAX_DEADLINE as _MAX_DEADLINE, MAX_FUEL as _MAX_FUEL
 
 cdef int64_t last_id = 0
-cdef double LONGEST_S = MAX_DEADLINE
+cdef double LONGEST_S = _MAX_DEADLINE
+cdef object MOST = _MAX_FUEL
 
 
 cdef int64_t count(str name, value) except -1:
@@ -26,8 +27,8 @@ cdef int64_t count(str name, value) except -1:
     """
     if type(value) is not int:
         raise TypeError(f"{name}: expected an int, got {type(value).__name__}")
-    if not 1 <= value <= MAX_FUEL:
-        raise ValueError(f"{name}: expected 1 to {MAX_FUEL}, got {value}")
+    if not 1 <= value <= MOST:
+        raise ValueError(f"{name}: expected 1 to {MOST}, got {value}")
     return value
 
 

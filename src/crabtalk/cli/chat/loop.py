@@ -47,8 +47,14 @@ async def _connected(args: argparse.Namespace, plain: bool) -> int:  # noqa: FBT
                 session = await _session(client, args, before)
                 await _chat(client, session, args, plain=plain, again=before is not None, unsaid=unsaid)
                 return DONE
-        except NotRunning as error:
-            raise CommandError(f"{error}; start it with `crabtalk up`") from error
+        except (NotRunning, ConnectionLost) as error:
+            if before is None and isinstance(error, NotRunning):
+                raise CommandError(f"{error}; start it with `crabtalk up`") from error
+            if before is None:
+                raise
+            # What answered was the old daemon, with its last breath.
+            await anyio.sleep(_LOOK_S)
+            await _until_there(args)
         except Dropped as dropped:
             before, unsaid = session, dropped.text
             await _until_there(args)
