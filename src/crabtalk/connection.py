@@ -1,7 +1,7 @@
 """One connection, from its first byte to its last: requests in, replies out, side by side.
 
-Rule 1: a handler that answers at once costs no task, and the replies to all that one receive brought go out
-in one send. Rule 2: nothing grows without bound: a connection whose replies are not read is not read from
+Rule 1: a handler that answers at once costs no task, and the replies to what one receive brought go out
+in few sends. Rule 2: nothing grows without bound: a connection whose replies are not read is not read from
 either, and its subscriptions lose events and are told how many. Rule 3: a connection ends in one place,
 `serve`; whatever ended it, its tool calls and subscriptions are cancelled and everything else is let finish.
 
@@ -40,7 +40,8 @@ from crabtalk.wire.pb import crabtalk_pb2 as pb
 R = TypeVar("R")
 
 LOG: Final = logging.getLogger(__name__)
-_BATCH: Final = 16  # requests that are served before others get their turn
+_BATCH: Final = 8  # requests that are served before their replies go out: the client works on them meanwhile
+_TURN: Final = 32  # requests that are served before other connections get their turn
 _AUTH_BYTES: Final = 4096  # of the first frame where a token is asked for
 LINGER_S: Final = 1.0  # for a peer that is still sending to see why it is closed
 _ALWAYS: Final = frozenset({"ping", "cancel", "auth"})  # served however many requests are in flight
@@ -232,6 +233,7 @@ class Connection(Generic[R]):
         for start in range(0, len(payloads), _BATCH):
             if start:
                 self._writer.flush()
+            if start and not start % _TURN:
                 await trio.lowlevel.checkpoint()
             await self._serve_some(payloads[start : start + _BATCH])
         self._writer.flush()
