@@ -58,6 +58,7 @@ Reply = pb.ServerMessage | Awaitable[pb.ServerMessage]
 # Answers at once, or returns what has to be awaited: that costs a task. Raises `RequestError` to refuse.
 Handler = Callable[[R, Request], Reply]
 # As a handler for each of some requests that came together; answers the first ones, at least one of them.
+# What it raises is the first one's, and nothing was done for the others then: they are asked for again.
 BatchHandler = Callable[[R, Sequence[Request]], list[Reply | RequestError]]
 # Returns when there is nothing more to send.
 StreamHandler = Callable[[R, Request, Send], Awaitable[None]]

@@ -111,12 +111,18 @@ class Executor:
         """As `start` for each, in their order; what would be raised is returned in its place.
 
         Each step is done for as many as may run at once before the next step is: their code stays in the
-        processor's caches, which saves a third. Ends early, after at least one, when the results are large:
-        ask again for the rest. All of them begin chains.
+        processor's caches, which saves a third. Ends early, after at least one, when the results are large or
+        something unforeseen is raised for the next: ask again for the rest. Raises only what is the first
+        one's, so that nothing that ran is lost or runs again. All of them begin chains.
         """
         answers: list[Answer] = []
         while len(answers) < len(works):
-            admitted = self._admit_some(works, len(answers))
+            try:
+                admitted = self._admit_some(works, len(answers))
+            except Exception:
+                if answers:
+                    break  # those are told first; it is raised when it is asked for again
+                raise
             if not isinstance(admitted, list):
                 answers.append(admitted)
                 continue
@@ -142,6 +148,10 @@ class Executor:
                     break  # the others first
                 self._journal.refuse(work, error)
                 return error
+            except Exception:
+                if runs:
+                    break  # whatever it is, it is not theirs
+                raise
             if run.state is NEW:
                 break
             if run.state is not RUNNING:

@@ -31,8 +31,9 @@ def call_tool(runtime: Runtime, request: Request) -> Reply:
 def call_tools(runtime: Runtime, requests: Sequence[Request]) -> list[Reply | RequestError]:
     """Run the tools of some requests in their order, each step for all of them: that is cheaper by a third.
 
-    Ends early, after at least one, when the results are large.
+    Ends early, after at least one, when the results are large or something unforeseen is raised for the next.
     """
+    started_s = runtime.clock.monotonic()
     answers: list[Reply | RequestError] = []
     works: list[Work] = []
     for request in requests:
@@ -42,13 +43,17 @@ def call_tools(runtime: Runtime, requests: Sequence[Request]) -> list[Reply | Re
             if works:
                 break  # it is the next one's turn to be the first
             return [error]
+        except Exception:
+            if works:
+                break  # whatever it is, it is not theirs
+            raise
     for answer in runtime.executor.start_all(works):
         if isinstance(answer, End):
             answers.append(_reply(answer.outcome, answer.duration_us))
         elif isinstance(answer, RequestError):
             answers.append(answer)
         else:
-            answers.append(_later(runtime, answer, runtime.clock.monotonic()))
+            answers.append(_later(runtime, answer, started_s))
     return answers
 
 

@@ -7,6 +7,7 @@ import trio
 
 from crabtalk.dispatch import CONNECTION_FIELDS, REQUEST_FIELDS
 from crabtalk.handlers.table import NOT_BUILT, request_table
+from crabtalk.wire.codec import encode_request
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 from daemon_client import Refused
 from guest_images import image_path
@@ -162,6 +163,35 @@ async def test_each_way_for_a_tool_to_end(client, bell):
         ("spin", "trap"), ("crash", "trap"), ("refuse", "failed"), ("say", "done")
     ]  # fmt: skip
     assert {row.agent for row in rows} == {agent}
+
+
+@pytest.mark.parametrize("place", [0, 3, 9])
+async def test_a_call_that_breaks_the_daemon_costs_those_beside_it_nothing(
+    client, served, bell, monkeypatch, place
+):
+    """They come in one receive: each of the others runs once and is answered."""
+    agent = await bell()
+    await client.call(agent, "alarm", "say", '{"text": "linked"}')
+
+    def damaged(_agent, _handle):
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr(served.runtime.sessions, "of", damaged)
+    frames = []
+    for n in range(10):
+        session = {"session_handle": "s"} if n == place else {}
+        args = json.dumps({"text": str(n)}).encode()
+        asked = pb.CallToolMsg(agent=agent, harness="alarm", tool="say", args=args, **session)
+        frames.append(encode_request(pb.ClientMessage(request_id=100 + n, call_tool=asked)))
+    await client.stream.send_all(b"".join(frames))
+    for n in range(10):
+        if n == place:
+            assert await client.code(100 + n) == 500
+        else:
+            assert (await client.receive(100 + n)).done == str(n).encode()
+    rows = (await client.ask(list_invocations=pb.ListInvocationsMsg(limit=50))).invocations
+    assert len(rows) == 1 + 9
+    assert served.runtime.executor.queue.statistics().running == 0
 
 
 async def test_what_cannot_be_called_says_why(client, bell):

@@ -109,6 +109,32 @@ async def test_work_that_is_started_together_is_as_if_started_one_by_one(setup, 
     assert [row.chain == row.id for row in rows if row.outcome == "done"] == [True] * 7
 
 
+@pytest.mark.parametrize("concurrency", [1, 2, 8])
+@pytest.mark.parametrize("place", range(5))
+async def test_what_is_unforeseen_is_raised_for_its_own_work_and_costs_the_others_nothing(
+    setup, autojump_clock, place, concurrency
+):
+    class Broken(InlineNative):
+        def harnesses(self, agent):
+            return 1 // 0 if agent.name == "bad" else super().harnesses(agent)
+
+    ran = []
+    s = setup(Broken(tool=lambda _context, args: ran.append(args) or args), concurrency=concurrency)
+    works = [s.work("tool", b"%d" % n, of="bad" if n == place else "a") for n in range(5)]
+    told = []
+    while works:  # as a connection does
+        try:
+            answers = outcomes_of(s.executor.start_all(works))
+        except ZeroDivisionError:
+            answers = ["raised"]
+        assert answers
+        told += answers
+        works = works[len(answers) :]
+    assert told == ["raised" if n == place else str(n) for n in range(5)]
+    assert ran == [b"%d" % n for n in range(5) if n != place]  # each once
+    assert s.executor.queue.statistics().running == 0
+
+
 async def test_work_that_is_started_together_has_one_place_after_the_other(setup, autojump_clock):
     """With one place for all, each is ended before the next has it."""
     s = setup(InlineNative(tool=lambda _context, args: args), concurrency=1)

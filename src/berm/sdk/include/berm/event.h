@@ -29,7 +29,7 @@ typedef struct berm_event {
     berm_str subscription; /* its id */
 } berm_event;
 
-/* Read the argument of `on_notify`; fails the call when it is not what a host gives. */
+/* Read the argument of `on_notify`; what it leaves out is empty or 0. Fails the call when it is no JSON object. */
 berm_event berm_event_read(berm_str json);
 
 BERM_END

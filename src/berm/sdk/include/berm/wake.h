@@ -46,7 +46,8 @@ typedef struct berm_wake {
     bool late;               /* the host was not there, or too busy, when it was due */
 } berm_wake;
 
-/* Read the argument of `on_wake`; fails the call when it is not what a host gives. */
+/* Read the argument of `on_wake`; what it leaves out is empty or 0. Fails the call when it is no JSON object, or the
+ * payload is not base64. */
 berm_wake berm_wake_read(berm_str json);
 
 BERM_END
