@@ -177,20 +177,22 @@ class Executor:
             run.started_s = now_s
             try:
                 began = self._begin(run, now_s)
+                now_s = self._clock.monotonic()
+                if isinstance(began, OUTCOMES):
+                    end = End(run, began, now_s)
+                    if self._journal.is_quick(end):
+                        held_bytes += end.size
+                        ends.append(end)
+                        answers.append(end)
+                        continue
+                answers.append(self._drive(self._registered(run), began))
             except RequestError as error:
                 self._release(run)
                 self._journal.refuse(run.work, error)
                 answers.append(error)
-                continue
-            now_s = self._clock.monotonic()
-            if isinstance(began, OUTCOMES):
-                end = End(run, began, now_s)
-                if self._journal.is_quick(end):
-                    held_bytes += end.size
-                    ends.append(end)
-                    answers.append(end)
-                    continue
-            answers.append(self._drive(self._registered(run), began))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others have run or hold their places
+                self._release(run)
+                answers.append(Internal(_broken(run, error).message))
         for end in ends:
             self._let_go(end.run)
         self._journal.note(ends)

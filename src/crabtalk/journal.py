@@ -80,10 +80,17 @@ class Journal:
         return end.run.work.finish is None and end.size <= LONG_DIGEST
 
     def note(self, ends: Sequence[End]) -> None:
-        """Write the rows of runs that have ended, with the next batch."""
-        if ends:
+        """Write the rows of runs that have ended, with the next batch.
+
+        Raises nothing: they have run, and are not to run again because of their rows.
+        """
+        if not ends:
+            return
+        try:
             self._defer([self._write(end) for end in ends])
-            self._tell(ends)
+        except Exception:
+            logger.exception("audit rows were not made")
+        self._tell(ends)
 
     def _write(self, end: End) -> Write:
         """Return what stores the row of an end, as `_row` has it."""
@@ -123,22 +130,29 @@ class Journal:
         self._tell((end,))
 
     def refuse(self, work: Work, error: RequestError) -> None:
-        """Count work that was not run, and write a row about it unless there are too many."""
+        """Count work that was not run, and write a row about it unless there are too many. Raises nothing."""
         self.refused += 1
         more = self._floods.note(work, error, self._clock.monotonic())
         # Work that finishes something is its owner's to note: it may ask again, as often as it likes.
-        if more is not None and work.finish is None:
+        if more is None or work.finish is not None:
+            return
+        try:
             now_ms = self._clock.now_ms()
             row = accounting.refused_row(work, error, id=new_id(), now_ms=now_ms, more=more)
             self._defer(self._audit.row(row))
+        except Exception:
+            logger.exception("the audit row of a refusal was not made")
 
     def _tell(self, ends: Sequence[End]) -> None:
         if self._listener is None:
             return
-        self._listener.ended(ends)
-        for end in ends:
-            if type(end.outcome) is Trapped and end.outcome.kind != "cancelled":
-                self._listener.trapped(_row(end), end.outcome, end.run.chain)
+        try:
+            self._listener.ended(ends)
+            for end in ends:
+                if type(end.outcome) is Trapped and end.outcome.kind != "cancelled":
+                    self._listener.trapped(_row(end), end.outcome, end.run.chain)
+        except Exception:
+            logger.exception("not everybody heard of what has ended")
 
     def _defer(self, writes: Sequence[Write]) -> None:
         try:

@@ -1,12 +1,13 @@
 """Requests about invocations: calling a tool, what runs, and what ran."""
 
+import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final
 
 import trio
 
 from crabtalk.dispatch import BatchHandler, Handler, Reply, Request
-from crabtalk.errors import BadRequest, RequestError
+from crabtalk.errors import BadRequest, Internal, RequestError
 from crabtalk.handlers.fitting import fitting
 from crabtalk.journal import End
 from crabtalk.runtime import Runtime
@@ -15,6 +16,7 @@ from crabtalk.tools import TOOL, Done, Failed, Outcome, Trapped
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 from crabtalk.work import Running, Work
 
+LOG: Final = logging.getLogger(__name__)
 MAX_DEADLINE_MS: Final = 3_600_000
 LISTED: Final = 100  # rows, where the request names no number
 MAX_LISTED: Final = 10_000
@@ -49,7 +51,14 @@ def call_tools(runtime: Runtime, requests: Sequence[Request]) -> list[Reply | Re
             raise
     for answer in runtime.executor.start_all(works):
         if isinstance(answer, End):
-            answers.append(_reply(answer.outcome, answer.duration_us))
+            try:
+                answers.append(_reply(answer.outcome, answer.duration_us))
+            except Exception:
+                # All of them have run: none is to be asked for again.
+                LOG.exception("the outcome of invocation %s cannot be told", answer.run.id)
+                answers.append(
+                    Internal("it ran, but its outcome cannot be told; the log of the daemon has more")
+                )
         elif isinstance(answer, RequestError):
             answers.append(answer)
         else:

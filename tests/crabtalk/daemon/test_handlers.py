@@ -1,12 +1,18 @@
 """Every request of the protocol, asked of a real daemon."""
 
 import json
+from functools import partial
 
 import pytest
 import trio
 
+from crabtalk import accounting, executor
 from crabtalk.dispatch import CONNECTION_FIELDS, REQUEST_FIELDS
+from crabtalk.handlers import calls
 from crabtalk.handlers.table import NOT_BUILT, request_table
+from crabtalk.image_tools import ImageTools
+from crabtalk.journal import Journal
+from crabtalk.metrics import Metrics
 from crabtalk.wire.codec import encode_request
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 from daemon_client import Refused
@@ -410,3 +416,63 @@ async def test_a_call_of_an_image_that_is_not_linked_yet_can_be_taken_back_at_an
         with trio.fail_after(10):
             assert (await client.receive(called)).trap.kind == "cancelled"
         assert not (await client.ask(list_running=pb.ListRunningMsg())).invocations
+
+
+BROKEN_STEPS = {
+    "the row": (Journal, "_write"),
+    "the row of a refusal": (accounting, "refused_row"),
+    "the figures": (Metrics, "count_outcome"),
+    "whether it is quick": (Journal, "is_quick"),
+    "the context": (executor, "Context"),
+    "the reply": (calls, "_reply"),
+}
+
+
+@pytest.mark.parametrize("nth", range(1, 5))
+@pytest.mark.parametrize("step", BROKEN_STEPS)
+async def test_a_step_that_breaks_lets_no_call_of_its_batch_run_twice_or_keep_its_place(
+    client, bell, served, monkeypatch, step, nth
+):
+    agent = await bell()
+    await client.call(agent, "alarm", "say", '{"text": "linked"}')
+    begun, count = [], 0
+    owner, name = BROKEN_STEPS[step]
+    real, call_inline = getattr(owner, name), ImageTools.call_inline
+
+    def breaking(*args, **options):
+        nonlocal count
+        count += 1
+        if count == nth:
+            raise MemoryError
+        return real(*args, **options)
+
+    def counting(self, context, tool, args):
+        begun.append(args)
+        return call_inline(self, context, tool, args)
+
+    monkeypatch.setattr(owner, name, staticmethod(breaking) if name == "is_quick" else breaking)
+    monkeypatch.setattr(served.runtime.tools, "call_inline", partial(counting, served.runtime.tools))
+    served.runtime.executor._providers.clear()
+    served.runtime.executor._routes.clear()
+    served.runtime.executor.add_provider(served.runtime.tools)
+    tools = ["say", "spin", "missing", "say", "spin", "missing", "say", "crash"]
+    messages = [
+        pb.ClientMessage(
+            request_id=100 + n,
+            call_tool=pb.CallToolMsg(
+                agent=agent, harness="alarm", tool=tool, args=b'{"text": "%d"}' % n, deadline_ms=100
+            ),
+        )
+        for n, tool in enumerate(tools)
+    ]
+    await client.stream.send_all(b"".join(map(encode_request, messages)))
+    with trio.fail_after(10):
+        codes = [await client.code(100 + n) for n in range(len(tools))]
+    assert set(codes) <= {0, 404, 500}
+    assert codes.count(500) <= 1
+    assert len(begun) == len(set(begun))
+    assert len(begun) >= len(tools) - 1
+    assert await client.ask(ping=pb.PingMsg()) == pb.Pong()
+    assert not any(client.replies.values())
+    assert served.runtime.executor.idle
+    assert served.runtime.executor.queue.statistics().running == 0
