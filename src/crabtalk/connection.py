@@ -26,6 +26,7 @@ from crabtalk.errors import (
     NotBuilt,
     RequestError,
     ShuttingDown,
+    StoreError,
     TooLarge,
     Unauthorized,
 )
@@ -458,6 +459,9 @@ def _as_request_error(error: Exception, field: str) -> RequestError:
         error = error.exceptions[0]
     if isinstance(error, RequestError):
         return error
+    if isinstance(error, StoreError):
+        LOG.error("a %s request failed: %s", field, error)
+        return Internal(f"the store does not work: {error}")
     LOG.error("a %s request failed", field, exc_info=error)
     return Internal("an internal error, please report it; the log of the daemon has the details")
 

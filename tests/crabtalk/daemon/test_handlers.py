@@ -8,6 +8,7 @@ import trio
 
 from crabtalk import accounting, executor
 from crabtalk.dispatch import CONNECTION_FIELDS, REQUEST_FIELDS
+from crabtalk.errors import StoreError
 from crabtalk.handlers import calls
 from crabtalk.handlers.table import NOT_BUILT, request_table
 from crabtalk.image_tools import ImageTools
@@ -63,6 +64,29 @@ async def test_everything_else_answers_an_empty_message(client, field):
         await client.ask(cancel=pb.CancelMsg(request_id=request_id))
     with trio.fail_after(5):
         assert await client.code(request_id) in {0, 400, 404, 499}
+
+
+async def test_a_store_that_takes_nothing_is_what_the_client_hears_of(client, bell, served, monkeypatch):
+    agent = await bell()
+
+    async def commit(_batch):
+        raise StoreError("store `here`: the disk is full")
+
+    def flush():
+        raise StoreError("store `here`: the disk is full")
+
+    monkeypatch.setattr(served.runtime.store, "commit", commit)
+    monkeypatch.setattr(served.runtime.store, "flush", flush)
+    for asked in (
+        {"create_agent": pb.CreateAgentMsg(name="new", config="{}")},
+        {"create_session": pb.CreateSessionMsg(session_handle="new", agent=agent)},
+        {"schedule_wake": pb.ScheduleWakeMsg(agent=agent, harness="alarm", at_ms=1)},
+        {"list_invocations": pb.ListInvocationsMsg()},
+    ):
+        assert await refusal(client.ask(**asked)) == (
+            500,
+            "the store does not work: store `here`: the disk is full",
+        )
 
 
 async def test_ping_and_what_the_daemon_is(client, served):
