@@ -132,7 +132,7 @@ class Doors:
         """
         if not _is_local(headers.get("host", "")):
             raise web.Refused(421, "this host is served on loopback only")
-        if (origin := headers.get("origin")) is not None and not _is_local(urlsplit(origin).netloc):
+        if (origin := headers.get("origin")) is not None and not _is_local(origin.partition("://")[2]):
             raise web.Refused(403, "pages of other hosts are not served")
         if path != PATH:
             raise web.Refused(404, f"there is {PATH}, and nothing else")
@@ -236,7 +236,10 @@ class _Buffered:
 def _is_local(place: str) -> bool:
     """Say whether a host, with or without a port, is this machine by a name that nobody else can have."""
     try:
-        name = urlsplit(f"//{place}").hostname or ""
+        parts = urlsplit(f"//{place}")
+        if parts.netloc != place or "@" in place:
+            return False
+        name = parts.hostname or ""
         return name in _LOCAL_NAMES or ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False

@@ -21,6 +21,7 @@ _CHUNK: Final = 1 << 16
 _IDLE_S: Final = 60.0  # between requests, and for a head
 _BODY_S: Final = 30.0
 _WRITE_S: Final = 30.0  # for one piece of a response
+_LINGER_S: Final = 1.0
 _LEAVE_S: Final = 5.0  # for an application whose client has gone
 _OF_THE_CONNECTION: Final = (
     trio.BrokenResourceError,
@@ -105,6 +106,7 @@ class _Connection:
                 await self._answer(refusal)
                 return
             if not await _Exchange(self._http, self._stream, request).run(application):
+                await self._linger()
                 return
             self._http.start_next_cycle()
 
@@ -131,10 +133,14 @@ class _Connection:
         )
         with trio.move_on_after(_WRITE_S):
             await self._stream.send_all(b"".join(part or b"" for part in parts))
+            await self._linger()
+
+    async def _linger(self) -> None:
+        """Read on for a moment: closing with bytes unread takes the answer from a client that still sends."""
+        with trio.move_on_after(_LINGER_S):
             await self._stream.send_eof()
-            with trio.move_on_after(1.0):  # closing with unread bytes would take the answer back
-                while await self._stream.receive_some(_CHUNK):
-                    pass
+            while await self._stream.receive_some(_CHUNK):
+                pass
 
 
 class _Exchange:

@@ -257,7 +257,11 @@ def post(daemon, **headers):
         ({"Host": "evil.example:80"}, 421),
         ({"Host": "127.0.0.1.evil.example"}, 421),
         ({"Origin": "https://evil.example"}, 403),
+        ({"Host": "evil.example@127.0.0.1"}, 421),
+        ({"Host": "127.0.0.1/evil.example"}, 421),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://[::1"}, 403),
+        ({"Origin": "http://localhost@evil.example"}, 403),
         ({"Origin": "http://localhost.evil.example"}, 403),
     ],
 )

@@ -106,3 +106,23 @@ async def test_what_an_application_raises_is_logged_and_ends_the_connection(capl
     await exchange(application, read_to_the_end)
     [record] = caplog.records
     assert "failed" in record.getMessage()
+
+
+async def test_an_answer_before_the_end_of_the_body_reaches_a_client_that_still_sends(caplog):
+    async def too_large(_scope, _receive, send):
+        await send(START)
+        await send(BODY)
+
+    answered = b""
+
+    async def send_first(stream):
+        nonlocal answered
+        await stream.send_all(POST.replace(b"2", b"6", 1))
+        while b"null" not in answered:
+            answered += await stream.receive_some()
+        await trio.testing.wait_all_tasks_blocked()
+        await stream.send_all(b"more")
+
+    await exchange(too_large, send_first)
+    assert answered.startswith(b"HTTP/1.1 202")
+    assert not caplog.records
