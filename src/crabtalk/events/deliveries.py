@@ -33,6 +33,7 @@ MISSED_MS: Final = 24 * 3600 * 1000  # how long an event may be undeliverable
 _PER_AGENT: Final = 16  # deliveries of one agent that run at once
 _BUSY_S: Final = 1.0  # until an event that found the queue full is tried again, at first
 _MAX_BUSY_S: Final = 30.0
+_DOUBLINGS: Final = 10  # of the wait; beyond the longest one by far
 _BROKEN_S: Final = 30.0  # and one for which the store did not work
 _RETRY_S: Final = 60.0  # until a harness that could not be run is asked for again, at first
 _MAX_RETRY_S: Final = 600.0
@@ -182,7 +183,8 @@ class Deliveries:
             else:
                 self.delivered += delivery.ended
         if not (delivery.ended or self._stopping.is_set()):
-            await self._wait(queue.owner[0], min(_BUSY_S * 2**delivery.refusals, _MAX_BUSY_S))
+            doublings = min(delivery.refusals, _DOUBLINGS)
+            await self._wait(queue.owner[0], min(_BUSY_S * 2**doublings, _MAX_BUSY_S))
 
     async def _claim(self, delivery: "_Delivery", queue: Queue) -> bool:
         """Note in the store that a run begins; False if there is to be none."""

@@ -43,6 +43,7 @@ MISSED_MS: Final = 24 * 3600 * 1000  # how long a wake may be undeliverable
 _STEP_MS: Final = 2000  # of the wall clock against the monotonic one, from when on it is noticed
 _BUSY_S: Final = 1.0  # until a wake that found the queue full is tried again, at first
 _MAX_BUSY_S: Final = 30.0
+_DOUBLINGS: Final = 10  # of the wait; beyond the longest one by far
 _BROKEN_S: Final = 30.0  # and one for which the store did not work
 _BOOT_SHIFT: Final = 32  # the bits of an epoch that count drains; those above are the number of the boot
 
@@ -255,7 +256,7 @@ class WakeLoop:
     def _note_busy(self, record: WakeRecord, error: RequestError) -> None:
         """Decide when a wake that the executor did not take is tried again."""
         tries = self._busy.get(record.id, (0, 0.0))[0]
-        wait_s = min(_BUSY_S * 2**tries, _MAX_BUSY_S)
+        wait_s = min(_BUSY_S * 2 ** min(tries, _DOUBLINGS), _MAX_BUSY_S)
         if isinstance(error, Overloaded):
             wait_s = max(wait_s, error.retry_after_s)
         self._busy[record.id] = (tries + 1, wait_s)

@@ -60,6 +60,7 @@ class WakeService:
         self._max_wakes = max_wakes
         self._stored = 0
         self._running: Counter[Owner] = Counter()  # claimed by this boot
+        self._unreleased: set[str] = set()  # those of them that do not run, which the store did not take
         self._forgetting: dict[str, list[WakeRecord]] = {}  # by agent, until that is committed
         self._earlier: Callable[[], None] = lambda: None
 
@@ -158,6 +159,9 @@ class WakeService:
             return None
         async with self._locks.hold(_lock_of(record)):
             record = self._records.get(wake_id)
+            if record is not None and wake_id in self._unreleased:
+                self._unreleased.discard(wake_id)
+                return record
             if record is None or record.claim == self.boot_id:
                 return None
             if record.state == "running":  # the boot that claimed it is dead
@@ -178,12 +182,15 @@ class WakeService:
         """Give a claimed wake back: it did not run, or was stopped with the daemon.
 
         Raises:
-            StoreError: if the store does not work; the next boot will find the claim dead.
+            StoreError: if the store does not work; it may be claimed again all the same, and the next boot
+                will find the claim dead.
         """
         async with self._locks.hold(_lock_of(record)):
             _, writes = self._records.release(record, attempt=record.attempt)
+            self._unreleased.add(record.id)
             with trio.CancelScope(shield=True):
                 await self._store.commit(writes)
+            self._unreleased.discard(record.id)
             self._unclaim(record)
 
     async def end_unrun(
@@ -294,6 +301,7 @@ class WakeService:
 
     def _gone(self, record: WakeRecord) -> None:
         self.due.discard(record.at_ms, record.id)
+        self._unreleased.discard(record.id)
         self._stored -= 1
 
     def _unclaim(self, record: WakeRecord) -> None:

@@ -13,7 +13,7 @@ from crabtalk.scheduling.chaining import inherited
 from crabtalk.store.interfaces.subscriptions import Subscriptions
 from crabtalk.tools import Failed, Trapped, Trigger
 from crabtalk.work import ExecutorLimits, Work
-from crabtalk.work_queue import QueueLimits
+from crabtalk.work_queue import Overloaded, QueueLimits
 from waking import START_MS, World, run_jumping
 
 pytestmark = pytest.mark.trio(run=run_jumping)
@@ -305,6 +305,26 @@ async def test_a_full_executor_delays_events_and_loses_none(natives, world, subs
         await trio.sleep(120)
     assert sorted(natives.payloads()) == [str(number) for number in range(10)]
     assert world.endings() == ["done"] * 10
+
+
+async def test_an_event_that_an_executor_takes_only_after_a_day_is_delivered_then(
+    natives, world, subscribe, monkeypatch, caplog
+):
+    run = world.executor.run
+
+    async def busy(_work):
+        await trio.lowlevel.checkpoint()
+        raise Overloaded("the queue is full")
+
+    async with world.alive():
+        await subscribe("n")
+        monkeypatch.setattr(world.executor, "run", busy)
+        await world.bus.publish("n", "late")
+        await trio.sleep(DAY_S)
+        monkeypatch.setattr(world.executor, "run", run)
+        await trio.sleep(60)
+    assert natives.payloads() == ["late"]
+    assert not caplog.records
 
 
 # Outcomes

@@ -5,12 +5,13 @@ import json
 import pytest
 import trio
 
+from crabtalk.errors import StoreError
 from crabtalk.ids import new_id
 from crabtalk.scheduling.backlog import Pace
 from crabtalk.store.engine import Write
 from crabtalk.tools import Done, Failed, Trapped
 from crabtalk.work import ExecutorLimits
-from crabtalk.work_queue import QueueLimits
+from crabtalk.work_queue import Overloaded, QueueLimits
 from waking import START_MS, World, run_jumping
 
 pytestmark = pytest.mark.trio(run=run_jumping)
@@ -364,6 +365,25 @@ async def test_a_full_executor_is_asked_again_and_no_wake_is_lost(natives, world
     assert world.engine.scan_keys("wake") == []
 
 
+async def test_a_wake_that_an_executor_takes_only_after_a_day_runs_then(
+    world, natives, schedule, monkeypatch
+):
+    run = world.executor.run
+
+    async def busy(_work):
+        await trio.lowlevel.checkpoint()
+        raise Overloaded("the queue is full")
+
+    async with world.alive():
+        await schedule(1)
+        monkeypatch.setattr(world.executor, "run", busy)
+        await trio.sleep(DAY_S)
+        monkeypatch.setattr(world.executor, "run", run)
+        await trio.sleep(60)
+    assert len(natives.seen) == 1
+    assert world.endings() == ["done"]
+
+
 # What cannot be delivered
 
 
@@ -506,8 +526,6 @@ async def test_a_wake_soon_goes_on_with_the_chain_and_a_later_one_names_its_pare
 
 
 async def test_a_store_that_does_not_work_for_a_while_loses_no_wake(world, natives, schedule, monkeypatch):
-    from crabtalk.errors import StoreError
-
     async def fail(_batch):
         raise StoreError("store: disk is full")
 
@@ -520,6 +538,29 @@ async def test_a_store_that_does_not_work_for_a_while_loses_no_wake(world, nativ
         assert natives.seen == []
         await trio.sleep(100)
     assert len(natives.seen) == 3
+    assert world.engine.scan_keys("wake") == []
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_wake_that_cannot_be_given_back_runs_in_this_life(world, natives, schedule, monkeypatch, key):
+    run, commit = world.executor.run, world.engine.commit
+
+    async def fail(_batch):
+        raise StoreError("store: disk is full")
+
+    async def busy(_work):
+        monkeypatch.setattr(world.engine, "commit", fail)
+        raise Overloaded("the queue is full")
+
+    async with world.alive():
+        await schedule(10, key=key)
+        monkeypatch.setattr(world.executor, "run", busy)
+        await trio.sleep(100)
+        monkeypatch.setattr(world.engine, "commit", commit)
+        monkeypatch.setattr(world.executor, "run", run)
+        await trio.sleep(100)
+        assert (world.wakes.statistics().stored, world.loop.statistics().running) == (0, 0)
+    assert [seen.argument["attempt"] for seen in natives.seen] == [1]
     assert world.engine.scan_keys("wake") == []
 
 
