@@ -92,7 +92,7 @@ class Doors:
             await offering.serve_stream(
                 stream.receive, stream.send_all, identity, f"mcp:{accepted.peer.name}"
             )
-        except (NotFound, NotInstalled, ValueError) as error:
+        except (NotFound, NotInstalled, ValueError, RecursionError) as error:
             with contextlib.suppress(OSError, trio.TooSlowError):
                 await stream.send_all(json.dumps({"error": str(error)}).encode() + b"\n")
         except (OSError, trio.TooSlowError):
@@ -207,7 +207,7 @@ class _Buffered:
         while b"\n" not in self._held:
             data = await self._stream.receive()
             self._held += data
-            if not data or len(self._held) > limit:
+            if not data or (len(self._held) > limit and b"\n" not in data):
                 raise ValueError("expected a line")
         line, _, self._held = self._held.partition(b"\n")
         return line

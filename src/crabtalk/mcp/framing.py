@@ -1,7 +1,8 @@
 """JSON-RPC over lines of bytes, as the SDK's sessions want it; imports the SDK.
 
 Both sides use it: for a server's pipes, and for a client's socket. What is no JSON-RPC is counted, told to
-`junk` and skipped; a line without an end within the bound ends the connection.
+`junk` and skipped; a line without an end within the bound ends the connection. Who answers does not read from
+a peer that leaves its answers unread, as each request that is read takes memory until its answer is.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -22,6 +23,7 @@ Streams = tuple[
 ]
 
 _WAITING_MESSAGES: Final = 256  # to be written: room for a cancellation while the peer is slow
+_UNREAD: Final = 32  # answers that a peer may leave unread before nothing more is read from it
 _WRITE_S: Final = 30.0  # for one message; a peer that reads more slowly is gone
 _CHUNK: Final = 1 << 16
 _GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, OSError)
@@ -32,14 +34,25 @@ SendAll = Callable[[bytes], Awaitable[None]]
 
 @asynccontextmanager
 async def framed(
-    receive: Receive, send_all: SendAll, junk: Callable[[str], None], gone: Callable[[], None]
+    receive: Receive,
+    send_all: SendAll,
+    junk: Callable[[str], None],
+    gone: Callable[[], None],
+    *,
+    answering: bool = False,
 ) -> AsyncGenerator[Streams]:
     """Speak JSON-RPC over a stream of bytes until the block ends; `gone` is called when the peer is."""
     read_in, read_out = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_in, write_out = anyio.create_memory_object_stream[SessionMessage](_WAITING_MESSAGES)
+    written = trio.lowlevel.ParkingLot()
+
+    async def until_read() -> None:
+        while answering and write_in.statistics().current_buffer_used >= _UNREAD:
+            await written.park()
+
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_read, receive, read_in, junk, gone)
-        nursery.start_soon(_write, write_out, send_all, read_in, gone)
+        nursery.start_soon(_read, receive, read_in, junk, gone, until_read)
+        nursery.start_soon(_write, write_out, send_all, read_in, gone, written.unpark_all)
         try:
             yield read_out, write_in
         finally:
@@ -55,9 +68,10 @@ async def _read(
     messages: MemoryObjectSendStream[SessionMessage | Exception],
     junk: Callable[[str], None],
     gone: Callable[[], None],
+    until_read: Callable[[], Awaitable[None]],
 ) -> None:
     try:
-        await _read_messages(receive, messages, junk)
+        await _read_messages(receive, messages, junk, until_read)
     finally:
         gone()
 
@@ -66,6 +80,7 @@ async def _read_messages(
     receive: Receive,
     messages: MemoryObjectSendStream[SessionMessage | Exception],
     junk: Callable[[str], None],
+    until_read: Callable[[], Awaitable[None]],
 ) -> None:
     reader = LineReader()
     with messages, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, *_GONE):
@@ -78,6 +93,7 @@ async def _read_messages(
             for line in lines:
                 if (message := _parsed(line, junk)) is not None:
                     await messages.send(message)
+                    await until_read()
 
 
 def _parsed(line: bytes, junk: Callable[[str], None]) -> SessionMessage | None:
@@ -93,12 +109,14 @@ async def _write(
     send_all: SendAll,
     read: MemoryObjectSendStream[SessionMessage | Exception],
     gone: Callable[[], None],
+    written: Callable[[], object],
 ) -> None:
-    with messages, suppress(*_GONE):
+    with messages, suppress(anyio.ClosedResourceError, *_GONE):
         async for one in messages:
             text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
             with trio.fail_after(_WRITE_S):
                 await send_all(text.encode() + b"\n")
+            written()
         return
     # The peer reads no more: whoever waits for it is told, by the end of what it says.
     read.close()

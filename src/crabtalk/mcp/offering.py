@@ -103,7 +103,8 @@ class Offering:
         with trio.CancelScope() as scope:
             self._open[serving] = identity[0], scope
             try:
-                async with framed(receive, send_all, _note_junk, lambda: None) as (incoming, outgoing):
+                streams = framed(receive, send_all, _note_junk, lambda: None, answering=True)
+                async with streams as (incoming, outgoing):
                     await server.run(incoming, outgoing, server.create_initialization_options())
             finally:
                 del self._open[serving]

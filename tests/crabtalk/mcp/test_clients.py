@@ -239,6 +239,23 @@ async def test_a_bridge_to_nobody_says_so(daemon):
         assert complaint in ended.stderr.decode()
 
 
+@pytest.mark.parametrize(
+    ("greeting", "complaint"),
+    [
+        (b"[" * 4000 + b"\n", b"recursion"),
+        (b"x" * 5000, b"expected a line"),
+        (b"null\n", b"expected a JSON object"),
+        (b'{"agent": "none"}\n' + b"{}\n" * 5000, b"no agent named `none`"),
+    ],
+)
+async def test_a_greeting_that_names_nobody_is_answered(daemon, greeting, complaint):
+    async with await trio.open_unix_socket(daemon.home.run / "mcp.sock") as stream:
+        with trio.fail_after(10):
+            await stream.send_all(greeting)
+            answer = await stream.receive_some()
+    assert complaint in answer
+
+
 # HTTP
 
 
