@@ -1,9 +1,10 @@
-"""Answers `GET /metrics` and `GET /healthz`, on a unix socket of the home or a loopback port.
+"""Answers `GET` and `HEAD` of `/metrics` and `/healthz`, on a unix socket of the home or a loopback port.
 
 One request a connection, a bounded number of connections, and a deadline for each: whoever asks slowly is
 hung up on. h11 reads what they say.
 """
 
+import logging
 import os
 import socket
 import stat
@@ -16,6 +17,8 @@ import h11
 import trio
 
 from crabtalk.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 _DEADLINE_S: Final = 5.0
 _MAX_CONNECTIONS: Final = 16
@@ -108,22 +111,27 @@ async def _serve_one(pages: dict[str, Page], limit: trio.CapacityLimiter, stream
                 await _answer(pages, stream)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
+        except Exception:
+            # It is no reason for the daemon to end.
+            logger.exception("a request for metrics failed")
         finally:
             limit.release_on_behalf_of(stream)
 
 
 async def _answer(pages: dict[str, Page], stream: trio.SocketStream) -> None:
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_RECEIVE_BYTES)
+    head_only = False
     try:
         request = await _request(connection, stream)
         if request is None:
             return
         status, kind, body = _page(pages, request)
+        head_only = request.method == b"HEAD"
     except h11.RemoteProtocolError as error:
         status, kind, body = error.error_status_hint, "text/plain", b"bad request\n"
     headers = [("Content-Type", kind), ("Content-Length", str(len(body))), ("Connection", "close")]
     head = connection.send(h11.Response(status_code=status, headers=headers))
-    rest = [connection.send(h11.Data(data=body)), connection.send(h11.EndOfMessage())]
+    rest = [connection.send(h11.Data(data=b"" if head_only else body)), connection.send(h11.EndOfMessage())]
     await stream.send_all(b"".join(part or b"" for part in (head, *rest)))
     await _linger(stream)
 
@@ -146,8 +154,8 @@ async def _request(connection: h11.Connection, stream: trio.SocketStream) -> h11
 
 
 def _page(pages: dict[str, Page], request: h11.Request) -> tuple[int, str, bytes]:
-    if request.method != b"GET":
-        return 405, "text/plain", b"only GET is served\n"
+    if request.method not in {b"GET", b"HEAD"}:
+        return 405, "text/plain", b"only GET and HEAD are served\n"
     path = request.target.partition(b"?")[0].decode("ascii", "replace")
     if path not in pages:
         return 404, "text/plain", b"there are /metrics and /healthz\n"

@@ -103,7 +103,7 @@ class _Connection:
                 application = await self._guard(method, path, headers)
             except Refused as refusal:
                 await trio.sleep(_REFUSE_S)
-                await self._answer(refusal)
+                await self._answer(refusal, head_only=method == "HEAD")
                 return
             if not await _Exchange(self._http, self._stream, request).run(application):
                 await self._linger()
@@ -118,7 +118,7 @@ class _Connection:
                     return event if isinstance(event, h11.Request) else None
                 self._http.receive_data(await self._stream.receive_some(_CHUNK))
 
-    async def _answer(self, refusal: Refused) -> None:
+    async def _answer(self, refusal: Refused, *, head_only: bool = False) -> None:
         body = f"{refusal.text}\n".encode()
         headers = {
             "Content-Type": "text/plain",
@@ -128,7 +128,7 @@ class _Connection:
         }
         parts = (
             self._http.send(h11.Response(status_code=refusal.status, headers=list(headers.items()))),
-            self._http.send(h11.Data(data=body)),
+            self._http.send(h11.Data(data=b"" if head_only else body)),
             self._http.send(h11.EndOfMessage()),
         )
         with trio.move_on_after(_WRITE_S):

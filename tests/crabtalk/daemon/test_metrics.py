@@ -81,12 +81,26 @@ async def test_pages_are_served_to_the_owner(nursery, directory):
     for request, expected in [
         (b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", ("HTTP/1.1 503 ", "stopping\n")),
         (b"GET /other HTTP/1.1\r\nHost: x\r\n\r\n", ("HTTP/1.1 404 ", "there are /metrics and /healthz\n")),
-        (b"POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n", ("HTTP/1.1 405 ", "only GET is served\n")),
+        (b"POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n", ("HTTP/1.1 405 ", "only GET and HEAD are served\n")),
+        (b"HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n", ("HTTP/1.1 503 ", "")),
+        (b"HEAD /other HTTP/1.1\r\nHost: x\r\n\r\n", ("HTTP/1.1 404 ", "")),
         (b"garbage\r\n\r\n", ("HTTP/1.1 400 ", "bad request\n")),
         (b"GET / HTTP/1.1\r\nA: " + b"x" * 20_000, ("HTTP/1.1 431 ", "bad request\n")),
     ]:
         status, _, body = await ask(directory / "m.sock", request)
         assert (status, body) == expected
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_page_that_cannot_be_made_costs_its_connection_and_nothing_else(nursery, directory, caplog):
+    pages = {"/metrics": lambda: 1 // 0, "/healthz": lambda: (200, "text/plain", b"ok\n")}
+    await nursery.start(serve_metrics, listen("unix", directory / "m.sock"), pages)
+    async with await trio.open_unix_socket(str(directory / "m.sock")) as stream:
+        await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await stream.receive_some() == b""
+    status, _, body = await ask(directory / "m.sock", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (status, body) == ("HTTP/1.1 200 ", "ok\n")
+    assert [record.message for record in caplog.records] == ["a request for metrics failed"]
     nursery.cancel_scope.cancel()
 
 

@@ -287,6 +287,11 @@ async def test_who_has_no_token_or_comes_from_elsewhere_is_not_let_in(daemon, he
     assert answer.status_code == status
 
 
+async def test_a_head_is_refused_with_a_head(daemon):
+    answer = await trio.to_thread.run_sync(lambda: httpx2.head(daemon.url, timeout=30))
+    assert (answer.status_code, answer.content) == (401, b"")
+
+
 async def test_a_token_of_the_protocol_opens_nothing_here(daemon):
     token = daemon.home.token_file
     text = token.read_text() if token.exists() else "x"
