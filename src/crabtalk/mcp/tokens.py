@@ -10,11 +10,12 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, get_type_hints
 
 from crabtalk.errors import CrabtalkError, NotFound
 
@@ -73,6 +74,10 @@ class Tokens:
         except FileNotFoundError:
             self._seen, self._by_digest = None, {}
             return
+        except OSError as error:
+            raise TokensBroken(f"{self._file} cannot be read: {error}") from error
+        if not stat.S_ISREG(status.st_mode):
+            raise TokensBroken(f"{self._file} is no regular file")
         seen = status.st_mtime_ns, status.st_ino, status.st_size
         if seen != self._seen:
             self._by_digest = {one.digest: one for one in _read(self._file)}
@@ -127,11 +132,24 @@ def _read(file: Path) -> list[Token]:
     try:
         with file.open("rb") as stream:
             listed = json.loads(stream.read(_MAX_FILE_BYTES))
-        return [Token(**one) for one in listed]
+        return [_token(one) for one in listed]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise TokensBroken(f"{file} cannot be read: {error}") from error
+
+
+def _token(fields: dict[str, Any]) -> Token:
+    """Return a token as the file has it.
+
+    Raises:
+        TypeError: if it is none.
+    """
+    token = Token(**fields)
+    for name, kind in get_type_hints(Token).items():
+        if type(getattr(token, name)) is not kind:
+            raise TypeError(f"`{name}` of a token: expected {kind.__name__}")
+    return token
 
 
 def _write(file: Path, tokens: list[Token]) -> None:

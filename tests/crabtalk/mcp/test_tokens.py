@@ -1,5 +1,6 @@
 """The file of tokens."""
 
+import os
 import stat
 
 import pytest
@@ -34,8 +35,31 @@ def test_what_the_command_changes_is_seen_at_once(tmp_path):
         tokens.remove(tmp_path, made.id)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '[{"id": "x"}]', '{"a": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[1]",
+        '[{"id": "x"}]',
+        '{"a": 1}',
+        '[{"id": "x", "digest": [], "agent": "a", "harness": "", "created_ms": 1}]',
+        '[{"id": "x", "digest": "d", "agent": "a", "harness": null, "created_ms": 1}]',
+        "[" * 200_000,
+    ],
+)
 def test_a_file_that_is_broken_opens_nothing(tmp_path, text):
     (tmp_path / tokens.FILE_NAME).write_text(text)
     with pytest.raises(TokensBroken):
         Tokens(tmp_path).find("x")
+
+
+def test_what_is_no_file_opens_nothing(tmp_path):
+    place = tmp_path / tokens.FILE_NAME
+    place.symlink_to(place)
+    for make in (lambda: None, place.mkdir, lambda: os.mkfifo(place)):
+        make()
+        for asking in (lambda: Tokens(tmp_path).find("x"), Tokens(tmp_path).all):
+            with pytest.raises(TokensBroken):
+                asking()
+        place.rmdir() if place.is_dir() else place.unlink()
