@@ -424,10 +424,10 @@ class Conversations:
             return
         try:
             await turn.listener(step)
-        except RequestError as error:
+        except Exception as error:  # noqa: BLE001 - at the end of a turn nobody else would take it
             turn.listener = None
-            turn.unread = error
-            turn.cancel(error.message)
+            turn.unread = self._failed(turn, error).error
+            turn.cancel("its listener failed" if turn.unread is None else turn.unread.message)
 
 
 def _done_event(turn: Turn, ending: Ending) -> dict[str, object]:

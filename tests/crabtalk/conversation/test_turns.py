@@ -8,6 +8,7 @@ import trio
 from conversing import Hands, calls, conversing, events_of, history, kinds, says, sent, streamed
 from crabtalk.conversation.messages import Usage
 from crabtalk.conversation.model import ErrorKind, Finished, ModelError, TextDelta
+from crabtalk.handlers import turns
 from crabtalk.tools import Failed
 from crabtalk.wire.codec import encode_request
 from crabtalk.wire.pb import crabtalk_pb2 as pb
@@ -49,6 +50,25 @@ async def test_a_stream_tells_each_step_and_ends_once():
             ("tool", "5"),
             ("assistant", "it is 5"),
         ]
+
+
+@pytest.mark.parametrize("broken", ["start", "chunk", "end"])
+async def test_a_step_that_cannot_be_told_ends_its_turn_and_nothing_else(monkeypatch, broken):
+    event = turns._event
+
+    def breaking(turn, step):
+        made = event(turn, step)
+        return 1 // 0 if made.WhichOneof("event") == broken else made
+
+    async with conversing(says("yes"), says("yes")) as daemon:
+        ann = await daemon.client.declare("ann")
+        with monkeypatch.context() as patched:
+            patched.setattr(turns, "_event", breaking)
+            with trio.fail_after(5), pytest.raises(Refused) as caught:
+                await streamed(daemon.client, ann, "really?")
+        assert caught.value.code == 500
+        assert daemon.runtime.conversations.turns() == []
+        assert (await sent(daemon.client, ann, "really?")).content == "yes"
 
 
 async def test_a_reply_is_the_answer_alone():
