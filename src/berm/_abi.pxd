@@ -15,8 +15,10 @@ ctypedef struct Session:
     uint64_t heap_start      # guest address, page aligned
     uint64_t heap_size       # bytes
     uint64_t output          # most bytes of a failure's message
+    uint64_t copied          # bytes that the call at which the guest stands has copied so far; 0 between calls
     bint failed              # berm.fail was called
     uint8_t* message         # its last message; owned
+    uint64_t message_room    # bytes allocated
     uint64_t message_size    # bytes kept
     uint64_t message_cut     # bytes beyond `output`, not kept
     uint8_t* log             # lines not yet delivered, each a uint64_t size and its bytes; owned

@@ -705,7 +705,8 @@ cdef class Invocation:
             if guest.state == RUNNABLE:
                 PyErr_CheckSignals()
                 self.run_guest(guest, slice)
-            if guest.session.log_size:
+            # While a long line is being copied behind them, the lines before it wait for it.
+            if guest.session.log_size and not (guest.state == SLICE_OVER and guest.session.copied):
                 self.deliver_log(guest)
             if guest.state == SLICE_OVER:
                 guest.state = RUNNABLE

@@ -49,7 +49,7 @@ cdef enum:
 
 
 cdef enum:
-    EXIT_SLICE = 0         # internal: the budget of this slice is used up
+    EXIT_SLICE = 0         # internal: the budget of this slice is used up, or a host call is to be made again
     EXIT_RETURNED = 1      # results in x[10], x[11]
     EXIT_HOST_CALL = 2     # a deferred host call: call_index, call_number; the pc is past the ecall
     EXIT_OUT_OF_FUEL = 3
@@ -74,9 +74,11 @@ cdef enum:
 
 
 cdef enum:
+    # What a native host function returns.
     HOST_OK = 0
-    HOST_DEFER = 1
-    HOST_FAULT = 2
+    HOST_DEFER = 1  # the run's owner answers the call
+    HOST_FAULT = 2  # a trap at the call
+    HOST_AGAIN = 3  # a part is done: look at the interrupt word and the clock, then make the same call again
 
 
 ctypedef struct Op
@@ -140,6 +142,7 @@ ctypedef struct Hart:
     int32_t call_index      # its index in the host table
     uint32_t ring_count     # host calls since enter
     int32_t ring[16]        # indices of the last CALL_RING host calls
+    bint again              # the hart stands at a host call that has returned HOST_AGAIN
     uint64_t reservation    # address of the load reservation
     uint32_t reserved       # its size in bytes, 0 for none
     uint32_t interrupt      # written by other threads, see _atomic.h
@@ -149,6 +152,11 @@ ctypedef struct Hart:
     uint64_t fault_address
     uint64_t fault_size     # bytes
     uint64_t* counts        # executions of each op when profiling, else NULL; owned by the machine
+
+
+cdef inline bint stays(const Hart* h) noexcept nogil:
+    """Tell whether the step that left the loop did not retire its op: the pc stays there."""
+    return h.exit == EXIT_TRAP or h.exit == EXIT_SLICE
 
 
 cdef inline uint32_t pc_of(const Hart* h, const Op* ip) noexcept nogil:

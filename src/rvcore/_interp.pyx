@@ -11,8 +11,8 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from rvcore._handlers cimport CODE_resume, HAS_FAST, STEPS, start
 from rvcore._hart cimport (
-    EXIT_DEADLINE, EXIT_INTERRUPTED, EXIT_OUT_OF_FUEL, EXIT_SLICE, EXIT_TRAP, QUANTUM, Hart, Op,
-    rv_word_load, rv_word_store,
+    EXIT_DEADLINE, EXIT_INTERRUPTED, EXIT_OUT_OF_FUEL, EXIT_SLICE, QUANTUM, Hart, Op, rv_word_load,
+    rv_word_store, stays,
 )
 
 
@@ -47,12 +47,12 @@ cdef int run_steps(Hart* h, int64_t budget, int64_t* used) noexcept nogil:
         following = STEPS[ip.code](ip, h)
         h.unchecked += h.penalty
         h.penalty = 0
-        if ip.code != CODE_resume and (following != NULL or h.exit != EXIT_TRAP):
+        if ip.code != CODE_resume and (following != NULL or not stays(h)):
             used[0] += 1
             if h.counts != NULL:
                 h.counts[ip - h.ops] += 1
         if following == NULL:
-            h.ip = ip if h.exit == EXIT_TRAP else ip + 1
+            h.ip = ip if stays(h) else ip + 1
             return h.exit
         ip = following
     h.ip = ip

@@ -47,6 +47,9 @@ class Linker:
     def define_native(self, number: int, capsule: Any, *, name: str = "") -> None:  # noqa: ANN401 - a PyCapsule
         """Bind a C function `int fn(Hart*, void*)`, given as a capsule named "rvcore.HostFn".
 
+        It returns `HOST_OK`, `HOST_DEFER`, `HOST_FAULT`, or after a part of long work `HOST_AGAIN`: the run
+        then looks whether it is to stop, and calls it again, at once or when it is resumed.
+
         Raises:
             LinkError: The number is bound already or is no 64-bit number.
             ValueError: The capsule is not of that name.

@@ -4,8 +4,8 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from rvcore._hart cimport (
-    EXIT_DEADLINE, EXIT_HOST_CALL, EXIT_INTERRUPTED, EXIT_OUT_OF_FUEL, EXIT_RETURNED, EXIT_TRAP, HOST_DEFER,
-    HOST_FAULT, HOST_OK, Hart, HostEntry, HostFn,
+    EXIT_DEADLINE, EXIT_HOST_CALL, EXIT_INTERRUPTED, EXIT_OUT_OF_FUEL, EXIT_RETURNED, EXIT_TRAP, HOST_AGAIN,
+    HOST_DEFER, HOST_FAULT, HOST_OK, Hart, HostEntry, HostFn,
 )
 from rvcore._memory cimport guest_read, guest_write
 from rvcore._program cimport Program

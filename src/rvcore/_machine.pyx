@@ -205,6 +205,7 @@ cdef class Machine:
         h.penalty = 0
         h.retired = 0
         h.ring_count = 0
+        h.again = False
         h.reserved = 0
         h.trap_code = 0
         rv_word_store(&h.interrupt, 0)

@@ -8,6 +8,7 @@ from rvcore._hart cimport (
 )
 
 cdef bint is_readable(Hart* h, uint64_t addr, uint64_t size) noexcept nogil
+cdef bint is_writable(Hart* h, uint64_t addr, uint64_t size) noexcept nogil
 cdef int load_slow(Hart* h, uint64_t addr, void* dst, uint64_t size) noexcept nogil
 cdef int store_slow(Hart* h, uint64_t addr, const void* src, uint64_t size) noexcept nogil
 cdef int guest_read(Hart* h, uint64_t addr, void* dst, uint64_t size) noexcept nogil

@@ -73,17 +73,26 @@ cdef inline bint outside(Hart* h, uint64_t addr, uint64_t size) noexcept nogil:
     return size > h.memory_size or addr > h.memory_size - size
 
 
-cdef bint is_readable(Hart* h, uint64_t addr, uint64_t size) noexcept nogil:
-    """Tell whether the guest may read all of a range; an empty one is readable anywhere."""
+cdef inline bint allows(Hart* h, uint64_t addr, uint64_t size, uint8_t forbidden) noexcept nogil:
     cdef uint64_t page
     if size == 0:
         return True
     if outside(h, addr, size):
         return False
     for page in range(addr >> PAGE_BITS, ((addr + size - 1) >> PAGE_BITS) + 1):
-        if perm_of(h.arena.mem, page)[0] & PERM_NONE:
+        if perm_of(h.arena.mem, page)[0] & forbidden:
             return False
     return True
+
+
+cdef bint is_readable(Hart* h, uint64_t addr, uint64_t size) noexcept nogil:
+    """Tell whether the guest may read all of a range; an empty one is readable anywhere."""
+    return allows(h, addr, size, PERM_NONE)
+
+
+cdef bint is_writable(Hart* h, uint64_t addr, uint64_t size) noexcept nogil:
+    """Tell whether the guest may write all of a range; an empty one is writable anywhere."""
+    return allows(h, addr, size, PERM_NONE | PERM_READ_ONLY)
 
 
 cdef int load_slow(Hart* h, uint64_t addr, void* dst, uint64_t size) noexcept nogil:
@@ -110,16 +119,10 @@ cdef int store_slow(Hart* h, uint64_t addr, const void* src, uint64_t size) noex
     """Copy `size` > 0 bytes into guest memory; all pages are checked before the first byte is written."""
     cdef Arena* arena = h.arena
     cdef uint64_t page
-    cdef uint64_t first = addr >> PAGE_BITS
-    cdef uint64_t last
     cdef uint8_t* perm
-    if outside(h, addr, size):
+    if not is_writable(h, addr, size):
         return fault(h, addr, size, True)
-    last = (addr + size - 1) >> PAGE_BITS
-    for page in range(first, last + 1):
-        if perm_of(arena.mem, page)[0] & (PERM_NONE | PERM_READ_ONLY):
-            return fault(h, addr, size, True)
-    for page in range(first, last + 1):
+    for page in range(addr >> PAGE_BITS, ((addr + size - 1) >> PAGE_BITS) + 1):
         perm = perm_of(arena.mem, page)
         if not perm[0] & PERM_DIRTY:
             log_dirty(h, arena, page, perm)

@@ -16,8 +16,8 @@ from rvcore._handlers import FAST
 
 pytestmark = pytest.mark.core
 
-# A copy of 64 MiB by one native call waits for nobody; builds that are not the release take longer for it, a
-# sanitizer's several times as long.
+# A busy machine may take its time; builds that are not the release take longer, a sanitizer's several times
+# as long.
 PROMPT_S = 0.5 if FAST else 2.0
 
 

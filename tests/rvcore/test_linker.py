@@ -7,6 +7,7 @@ import pytest
 
 import rvcore
 from rvcore import LinkError, TrapCode
+from rvcore._recorder import Recorder
 
 from .guests import SMALL, Guest
 
@@ -150,10 +151,85 @@ def test_a_native_call_may_defer(g):
     assert call.run().values[0] == 5
 
 
-@pytest.mark.parametrize("status", [2, 3, -1, 1000])
+@pytest.mark.parametrize("status", [2, 4, -1, 1000])
 def test_a_native_call_that_fails_is_a_host_error(g, status):
     trap = natively(g, lambda _x, _data: status).trap("ask", 7)
     assert (trap.code, trap.host_calls) == (TrapCode.HOST_ERROR, ("native",))
+
+
+def in_parts(parts, interrupting=None):
+    """Return a native function that does its work in that many parts, and the a0 that each of them saw."""
+    seen = []
+
+    def function(x, _data):
+        seen.append(x[10])
+        if len(seen) % parts:
+            if interrupting:
+                interrupting.store.interrupt()
+            return 3
+        x[10] = 99
+        return 0
+
+    return function, seen
+
+
+def test_a_native_call_may_go_on_in_parts(g):
+    function, seen = in_parts(5)
+    call = natively(g, function).start("ask", 7)
+    assert call.run(3).values == (99, 0)
+    assert (seen, call.instructions) == ([7] * 5, 3)
+
+
+def test_a_native_call_in_parts_is_charged_once_and_when_it_is_over(g):
+    function, seen = in_parts(5)
+    call = natively(g, function).start("ask", 7)
+    assert call.run(1).reason is rvcore.ExitReason.OUT_OF_FUEL
+    assert (seen, call.instructions) == ([], 1)
+    assert call.run(1).reason is rvcore.ExitReason.OUT_OF_FUEL
+    assert (seen, call.instructions) == ([7] * 5, 2)
+    assert call.run(1).values == (99, 0)
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_native_call_can_be_interrupted_after_each_part_and_goes_on(g, watched):
+    function, seen = in_parts(4, g)
+    natively(g, function)
+    recorder = Recorder(g.store.machine.program) if watched else None
+    g.store.machine.hook = recorder
+    call = g.start("ask", 7)
+    for part in (1, 2, 3):
+        done = call.run()
+        assert (done.reason, call.instructions) == (rvcore.ExitReason.INTERRUPTED, 1)
+        assert (len(seen), g.store.machine.host_calls()) == (part, ("native",))
+    assert call.run().values == (99, 0)
+    assert (seen, call.instructions) == ([7] * 4, 3)
+    assert g.store.machine.host_calls() == ("native",)
+    if recorder is not None:
+        assert recorder.instructions == 3
+        assert [name for _pc, name in recorder.events() if name == "native"] == ["native"]
+
+
+def test_a_native_call_that_was_given_up_is_forgotten(g):
+    natively(g, in_parts(2, g)[0])
+    assert g.start("ask", 7).run().reason is rvcore.ExitReason.INTERRUPTED
+    call = g.start("ask", 7)  # this is the second part's turn
+    assert call.run().values == (99, 0)
+    assert g.store.machine.host_calls() == ("native",)
+
+
+def test_a_native_call_may_fail_in_a_later_part(g):
+    answers = [3, 3, 2]
+    trap = natively(g, lambda _x, _data: answers.pop(0)).trap("ask", 7)
+    assert (trap.code, trap.host_calls) == (TrapCode.HOST_ERROR, ("native",))
+    assert answers == []
+
+
+def test_a_native_call_that_never_ends_can_be_stopped(g):
+    natively(g, lambda _x, _data: 3)
+    call = g.start("ask", 7)
+    threading.Timer(0.02, g.store.interrupt).start()
+    assert call.run().reason is rvcore.ExitReason.INTERRUPTED
+    assert call.instructions == 1
 
 
 def test_the_linker_outlives_nothing_that_runs():
