@@ -8,8 +8,9 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
+    from berm._call import Call, HostCall
     from berm._chain import Chain
-    from berm._invocation import Call, HostCall, Invocation
+    from berm._invocation import Invocation
     from berm._outcome import Done, Failed, Limits
     from berm.binding import Capability
     from berm.errors import (
@@ -61,7 +62,7 @@ __all__ = [
 _PLACES = {
     "AsyncCapabilityError": "berm.errors",
     "BermError": "berm.errors",
-    "Call": "berm._invocation",
+    "Call": "berm._call",
     "Capability": "berm.binding",
     "Chain": "berm._chain",
     "Config": "rvcore",
@@ -70,7 +71,7 @@ _PLACES = {
     "Engine": "rvcore",
     "Failed": "berm._outcome",
     "Harness": "berm.harness",
-    "HostCall": "berm._invocation",
+    "HostCall": "berm._call",
     "Invocation": "berm._invocation",
     "Limits": "berm._outcome",
     "LinkError": "rvcore",

@@ -16,8 +16,9 @@ import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from berm._call import HostCall
 from berm._chain import Chain
-from berm._invocation import HostCall, Invocation
+from berm._invocation import Invocation
 from berm._outcome import Done, Failed, Limits
 from berm.harness import Harness
 

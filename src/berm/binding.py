@@ -1,7 +1,7 @@
 """A capability: a name under which a guest may call one host function over bytes.
 
 Binding one is the whole permission: a harness that was not given it has nothing to call. This file says what
-a capability is; `framing.py` derives one from a typed signature, `_invocation.pyx` calls it.
+a capability is; `framing.py` derives one from a typed signature, an `Invocation` calls it.
 """
 
 import inspect

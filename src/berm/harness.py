@@ -1,14 +1,15 @@
 """Loading an image and binding what it may reach.
 
 A `Harness` is one image with one set of capabilities, checked once when loaded; every call of it is a fresh
-guest. This file owns loading and linking; the calls themselves are `_invocation.pyx`.
+guest. This file owns loading and linking; the calls themselves are `_linked.pyx`.
 """
 
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from berm._invocation import Call, Linked, link_table
+from berm._call import Call
+from berm._linked import Linked, link_table
 from berm.binding import Capability, refusal_to_bind
 from berm.errors import DigestError
 from berm.fnv import REFUSABLE, call_number

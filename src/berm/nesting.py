@@ -7,7 +7,8 @@ gives it.
 
 from collections.abc import Callable
 
-from berm._invocation import Call, Invocation
+from berm._call import Call
+from berm._invocation import Invocation
 from berm._outcome import Limits
 from berm.binding import Capability
 from berm.errors import NoSuchTool, Refused, WireError

@@ -6,7 +6,7 @@ import time
 import pytest
 
 import berm
-from berm import Capability, TrapCode, _invocation
+from berm import Capability, TrapCode, _guest
 
 pytestmark = pytest.mark.core
 
@@ -163,23 +163,23 @@ def test_dropped_invocation_gives_everything_back(waiting):
 
 def test_dropped_harness_gives_everything_back(engine, plain_image):
     gc.collect()
-    guests = _invocation.live_guests()
+    guests = _guest.live_guests()
     harness = berm.Harness.load(engine, plain_image)
     harness.call("echo", "x")
-    assert _invocation.live_guests() == guests + 1
+    assert _guest.live_guests() == guests + 1
     del harness
     gc.collect()
-    assert _invocation.live_guests() == guests
+    assert _guest.live_guests() == guests
 
 
 def test_few_idle_guests_are_kept(waiting):
     gc.collect()
-    guests = _invocation.live_guests()
+    guests = _guest.live_guests()
     invocations = [waiting.start("wait", "x") for _ in range(50)]
-    assert _invocation.live_guests() >= guests + 49
+    assert _guest.live_guests() >= guests + 49
     for invocation in invocations:
         invocation.close()
-    assert _invocation.live_guests() <= guests + 8
+    assert _guest.live_guests() <= guests + 8
 
 
 @pytest.mark.usefixtures("no_guest_left")
