@@ -61,7 +61,10 @@ def instants(
     local: datetime, zone: ZoneInfo, gap: Gap, overlap: Overlap, *, straight: bool = False
 ) -> set[int]:
     """Return the instants, in ms, that a local time stands for."""
-    by_fold = [local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]
+    readings = [local.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
+    if readings[0].utcoffset() == readings[1].utcoffset():  # neither in a gap nor twice (PEP 495)
+        return {ms_of(readings[0])}
+    by_fold = [reading.astimezone(UTC) for reading in readings]
     real = sorted({ms_of(at) for at in by_fold if at.astimezone(zone).replace(tzinfo=None) == local})
     if len(real) == 2 and not straight and overlap is not Overlap.BOTH:
         return {real[overlap]}

@@ -1,5 +1,6 @@
 """What every test may use: which build is under test, and images built from C once a session."""
 
+import gc
 import signal
 from pathlib import Path
 
@@ -12,6 +13,17 @@ ROOT = Path(__file__).parent.parent
 # A shell's background job ignores SIGINT, and so would every child that a test means to interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Keep the ten thousand tests from every collection of garbage: while they come, and afterwards."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_report_header():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import struct
+from functools import cache
 
 import pytest
 
@@ -20,8 +21,12 @@ from .machines import OracleRun, RvcoreRun, beyond_compare
 from .rvc import ALL_ENCODINGS, Kind
 from .state import CODE, DATA, difference
 
-_LEGAL = [half for half in ALL_ENCODINGS if rvc.expand(half).kind is not Kind.ILLEGAL]
 _FUEL = 300
+
+
+@cache
+def _legal() -> list[int]:
+    return [half for half in ALL_ENCODINGS if rvc.expand(half).kind is not Kind.ILLEGAL]
 
 
 def _random_word(draw: random.Random) -> bytes:
@@ -38,7 +43,7 @@ def _random_code(draw: random.Random, size: int) -> bytes:
     while len(out) < size:
         kind = draw.random()
         if kind < 0.5:
-            out += struct.pack("<H", draw.choice(_LEGAL))
+            out += struct.pack("<H", draw.choice(_legal()))
         elif kind < 0.95:
             out += _random_word(draw)
         else:
