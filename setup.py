@@ -37,7 +37,7 @@ if DEBUG:
     COMPILE += ["-O0", "-g", "-DRVCORE_DEBUG=1", "-UNDEBUG"]
 elif SANITIZE:
     LINK += ["-fsanitize=address,undefined"]
-    COMPILE += ["-O1", "-g", *LINK, "-fno-sanitize-recover=undefined", "-DRVCORE_DEBUG=1"]
+    COMPILE += ["-O1", "-g1", *LINK, "-fno-sanitize-recover=undefined", "-DRVCORE_DEBUG=1"]
 elif COVERAGE:
     COMPILE += ["-O1", "-g0", "-DCYTHON_TRACE=1"]
 else:

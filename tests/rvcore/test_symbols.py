@@ -444,14 +444,13 @@ def test_a_deep_stack_of_long_functions_is_unwound_in_bounded_time() -> None:
     """A guest that traps decides how much there is to follow; the host follows a fixed part of it."""
     size, frames = 3000, 60
     body = ["addi sp, sp, -16", "sd ra, 8(sp)", *["addi a0, a0, 1"] * size]
-    lines = []
-    for index in range(frames):
-        call = f"jal ra, f{index + 1}" if index + 1 < frames else "ebreak"
-        lines += [f"f{index}: {body[0]}", *body[1:], call, "ld ra, 8(sp)", "addi sp, sp, 16", "ret"]
-    code, labels = assemble("\n".join(lines), 0x10000)
-    starts = [labels[f"f{index}"] for index in range(frames)]
-    ends = [*starts[1:], 0x10000 + len(code)]
-    symbols = {f"f{i}": (start, end - start) for i, (start, end) in enumerate(zip(starts, ends, strict=True))}
+    end = ["ld ra, 8(sp)", "addi sp, sp, 16", "ret"]
+    calling, labels = assemble("\n".join([*body, "jal ra, following", *end, "following: nop"]), 0x10000)
+    length = labels["following"] - 0x10000
+    dying, _ = assemble("\n".join([*body, "ebreak", *end]), 0x10000)
+    assert len(dying) == length  # so that each function is where the one before it calls
+    code = calling[:length] * (frames - 1) + dying
+    symbols = {f"f{index}": (0x10000 + index * length, length) for index in range(frames)}
     engine = rvcore.Engine()
     module = rvcore.Module(engine, build_elf(code, symbols=symbols))
     with rvcore.Store(engine) as store:
