@@ -3,7 +3,7 @@
 #   make demo        real calls, a refused escape, a trap report, a daemon, a conversation
 #   make test        the whole suite except the long counts
 #   make bench       the figures of bench/README.md, as ratios in one run
-#   make lint        ruff, mypy --strict, stubtest
+#   make lint        ruff, mypy --strict, stubtest; every test can be collected
 #   make debug-test  the marked core of the suite on a -O0 build that counts live objects
 #   make asan-test   the same on an address and undefined-behaviour sanitizer build
 #   make coverage    which lines the marked core of the suite reaches
@@ -86,6 +86,7 @@ lint: build
 	$(PY) -m mypy
 	$(PY) -m mypy tests/typing
 	$(PY) -m mypy.stubtest --concise --allowlist tests/typing/stubtest-allowlist.txt $(STUBBED)
+	@$(PYTEST) -q --collect-only > build/collected || { cat build/collected; exit 1; }
 
 # The variants live in copies of the tree under build/, so the release build beside the sources stays as it is.
 # tar keeps modification times: what did not change is not compiled again.
@@ -106,7 +107,7 @@ endef
 
 debug-test: build
 	$(call copy-and-compile,RVCORE_DEBUG=1)
-	$(IN_VARIANT) $(abspath $(PY)) -m pytest -q $(CORE)
+	$(IN_VARIANT) $(abspath $(PY)) -m pytest -q --assert=plain $(CORE)
 
 # Leak detection is off: CPython itself keeps objects until the process ends. Reports go to files, since a sanitizer
 # ends the process in the middle of a test whose output is captured.
@@ -117,12 +118,12 @@ asan-test: build
 	$(IN_VARIANT) LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
 	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(REPORTS) \
 	    UBSAN_OPTIONS=print_stacktrace=1:log_path=$(REPORTS) \
-	    $(abspath $(PY)) -m pytest -q $(CORE) || { cat $(REPORTS).* 2> /dev/null; exit 1; }
+	    $(abspath $(PY)) -m pytest -q --assert=plain $(CORE) || { cat $(REPORTS).* 2> /dev/null; exit 1; }
 
 # Functions without the GIL, so the interpreter loop, are not traced: that would take the GIL for every line.
 coverage: build
 	$(call copy-and-compile,RVCORE_COVERAGE=1)
-	$(IN_VARIANT) $(abspath $(PY)) -m coverage run -m pytest -q $(CORE)
+	$(IN_VARIANT) $(abspath $(PY)) -m coverage run -m pytest -q --assert=plain $(CORE)
 	cd build/$@ && $(abspath $(PY)) -m coverage report
 
 clean:
