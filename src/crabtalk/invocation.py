@@ -22,7 +22,7 @@ import trio
 from berm import Call, Done, Failed, HostCall, Invocation, Refused, Trap
 from crabtalk.errors import Busy
 from crabtalk.timed_call import TimedCall
-from crabtalk.tools import Context
+from crabtalk.tools import Context, attended
 from crabtalk.turns import Turns
 from crabtalk.watchdog import Watchdog
 
@@ -70,6 +70,7 @@ class _Driver:
         self._context = context
         self._movable = movable
         self._threads = context.gate.threads
+        self._attended = attended(context.client)
         name = f"invocation {context.invocation_id} of `{context.harness}`"
         self._watchdog = Watchdog(invocation, name)
         self._watched = False  # only who was in a thread needs it
@@ -124,11 +125,11 @@ class _Driver:
     def _turn(self) -> HostCall | Ended | None:
         """Let the guest compute in this thread, for a turn and for as long as nobody waits for the thread."""
         slices = 0
-        until = self._until
+        until, turns = self._until, self._threads.computing
         while True:
             step = self._invocation.advance(_SLICE)
             slices += 1
-            if step is not None or (slices >= _SLICES_OF_A_TURN and self._threads.computing.contended):
+            if step is not None or slices >= _SLICES_OF_A_TURN * turns.left(attended=self._attended):
                 return step
             if time.monotonic() >= until:
                 return None
@@ -188,7 +189,7 @@ class _Driver:
             self._nursery.start_soon(self._watchdog.watch)
         deadline = self._context.gate.deadline if self._movable else self._context.deadline
         with trio.move_on_at(deadline) as waiting:
-            await turns.acquire(self._context.agent.id)
+            await turns.acquire(self._context.agent.id, attended=self._attended)
         if waiting.cancelled_caught:
             raise _Expired
         if self._movable:

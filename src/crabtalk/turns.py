@@ -2,16 +2,22 @@
 
 Owns the worker threads' budget. A guest that computes holds a thread for one turn, then stands in line again
 behind the guests of other agents, so that what one agent starts slows down the others as little as can be.
+As in the queue, what somebody waits for goes before wakes and events, which get one turn in so many.
 """
 
+import math
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import trio
 
 T = TypeVar("T")
+
+_TURNS: Final = 8  # of what somebody waits for, to one of the background; picked, not measured
+_ATTENDED: Final = 0
+_BACKGROUND: Final = 1
 
 
 class Turns:
@@ -23,7 +29,9 @@ class Turns:
         self.threads = threads
         self._free = threads
         self._limiter = trio.CapacityLimiter(threads)  # never waited for: `_free` counts the same
-        self._waiting: OrderedDict[str, deque[trio.Event]] = OrderedDict()  # by agent
+        # By class, then by agent.
+        self._waiting: tuple[OrderedDict[str, deque[trio.Event]], ...] = (OrderedDict(), OrderedDict())
+        self._passed_over = 0  # turns given to the first class while the second one waited
 
     @property
     def in_use(self) -> int:
@@ -33,28 +41,37 @@ class Turns:
     @property
     def waiting(self) -> int:
         """How many stand in line."""
-        return sum(map(len, self._waiting.values()))
+        return sum(len(line) for lines in self._waiting for line in lines.values())
 
-    @property
-    def contended(self) -> bool:
-        """Whether somebody waits for a turn; may be asked from any thread."""
-        return bool(self._waiting)
+    def left(self, *, attended: bool) -> float:
+        """Return how many turns whoever holds a thread may take before others have theirs: 1, or more.
 
-    async def acquire(self, agent_id: str) -> None:
-        """Wait until it is this agent's turn, then hold a thread until `release`."""
-        if self._free and not self._waiting:
+        May be asked from any thread.
+        """
+        if self._waiting[_ATTENDED]:
+            return 1
+        if self._waiting[_BACKGROUND]:
+            return _TURNS if attended else 1
+        return math.inf
+
+    async def acquire(self, agent_id: str, *, attended: bool = True) -> None:
+        """Wait until it is this agent's turn, then hold a thread until `release`.
+
+        `attended`: somebody waits for what it is for.
+        """
+        if self._free and not any(self._waiting):
             self._free -= 1
             return
         event = trio.Event()
-        line = self._waiting.setdefault(agent_id, deque())
-        line.append(event)
+        lines = self._waiting[_ATTENDED if attended else _BACKGROUND]
+        lines.setdefault(agent_id, deque()).append(event)
         try:
             await event.wait()
         except trio.Cancelled:
             if event.is_set():
                 self.release()
             else:
-                self._leave(agent_id, event)
+                _leave(lines, agent_id, event)
             raise
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -66,19 +83,27 @@ class Turns:
 
     def release(self) -> None:
         """Give a thread to whoever is next, or back."""
-        if not self._waiting:
+        attended, background = self._waiting
+        if background and (not attended or self._passed_over >= _TURNS):
+            lines = background
+            self._passed_over = 0
+        elif attended:
+            lines = attended
+            self._passed_over = self._passed_over + 1 if background else 0
+        else:
             self._free += 1
             return
-        agent_id, line = self._waiting.popitem(last=False)
+        agent_id, line = lines.popitem(last=False)
         line.popleft().set()
         if line:
-            self._waiting[agent_id] = line
+            lines[agent_id] = line
 
-    def _leave(self, agent_id: str, event: trio.Event) -> None:
-        line = self._waiting[agent_id]
-        line.remove(event)
-        if not line:
-            del self._waiting[agent_id]
+
+def _leave(lines: OrderedDict[str, deque[trio.Event]], agent_id: str, event: trio.Event) -> None:
+    line = lines[agent_id]
+    line.remove(event)
+    if not line:
+        del lines[agent_id]
 
 
 def _cores() -> int:

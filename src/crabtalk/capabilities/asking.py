@@ -14,7 +14,7 @@ from berm import Capability
 from berm.wire import unpack_fields
 from crabtalk.capabilities._caller import caller_of
 from crabtalk.store.interfaces.approvals import Subject
-from crabtalk.tools import Context
+from crabtalk.tools import Context, attended
 
 MAX_SHOWN: Final = 8192  # characters of a field
 _LINES: Final = 64  # of a request: further fields are counted
@@ -89,7 +89,7 @@ def asking(approvals: Approvals, grant: Grant, capability: Capability) -> Capabi
 
 async def _in_thread(context: Context, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - as the function
     turns = context.gate.threads.blocking
-    await turns.acquire(context.agent.id)
+    await turns.acquire(context.agent.id, attended=attended(context.client))
     try:
         return await turns.run(work)
     finally:

@@ -1,7 +1,9 @@
 """Threads in turns: bounded, fair between agents, and nobody's when whoever waited has gone."""
 
+import math
 import threading
 import time
+from functools import partial
 
 import pytest
 import trio
@@ -11,9 +13,9 @@ from crabtalk.turns import Threads, Turns
 pytestmark = pytest.mark.trio
 
 
-async def take_turns(turns, agent, order, times=1):
+async def take_turns(turns, agent, order, times=1, *, attended=True):
     for _ in range(times):
-        await turns.acquire(agent)
+        await turns.acquire(agent, attended=attended)
         order.append(agent)
         await trio.lowlevel.checkpoint()
         turns.release()
@@ -28,10 +30,41 @@ async def test_agents_take_turns_however_many_stand_in_line():
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(take_turns, turns, "one", order)
         await trio.testing.wait_all_tasks_blocked()
-        assert (turns.in_use, turns.waiting, turns.contended) == (1, 6, True)
+        assert (turns.in_use, turns.waiting, turns.left(attended=True)) == (1, 6, 1)
         turns.release()
     assert order == ["many", "one", "many", "many", "many", "many"]
-    assert (turns.in_use, turns.waiting, turns.contended) == (0, 0, False)
+    assert (turns.in_use, turns.waiting, turns.left(attended=True)) == (0, 0, math.inf)
+
+
+async def test_what_somebody_waits_for_goes_before_the_background_which_gets_one_turn_in_nine():
+    turns, order = Turns(1), []
+    await turns.acquire("first")
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(partial(take_turns, turns, "wake", order, attended=False))
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(20):
+            nursery.start_soon(take_turns, turns, "call", order)
+        await trio.testing.wait_all_tasks_blocked()
+        turns.release()
+    assert order == [*["call"] * 8, "wake", *["call"] * 8, "wake", *["call"] * 4, "wake"]
+    assert (turns.in_use, turns.waiting) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("waits", "to_attended", "to_background"),
+    [((), math.inf, math.inf), ((False,), 8, 1), ((True,), 1, 1), ((False, True), 1, 1)],
+)
+async def test_who_holds_a_thread_goes_on_until_somebody_is_before_it(waits, to_attended, to_background):
+    turns = Turns(1)
+    await turns.acquire("first")
+    async with trio.open_nursery() as nursery:
+        for attended in waits:
+            nursery.start_soon(partial(turns.acquire, "other", attended=attended))
+        await trio.testing.wait_all_tasks_blocked()
+        assert (turns.left(attended=True), turns.left(attended=False)) == (to_attended, to_background)
+        nursery.cancel_scope.cancel()
+    assert turns.waiting == 0
 
 
 async def test_there_are_only_so_many():
