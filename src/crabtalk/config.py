@@ -24,6 +24,7 @@ from crabtalk.config_values import (
     expanded,
     folders,
     one_of,
+    rate_or_none,
     seconds_between,
     setting,
     size_between,
@@ -138,6 +139,9 @@ class ExecutorConfig:
         whole_between(1, 10_000),
         "of `concurrency`, for wakes and events; the rest is for who waits",
         default=192,
+    )
+    rate: str = setting(
+        rate_or_none, "invocations that are taken on, such as `600/min`; empty: as many as come", default=""
     )
     queue: int = setting(whole_between(1, 1_000_000), "invocations that wait at most", default=1024)
     queue_per_agent: int = setting(whole_between(1, 1_000_000), "of those, one agent's at most", default=256)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from crabtalk.units import duration_s, nearest, shown, size_bytes
+from crabtalk.units import duration_s, nearest, rate_per_s, shown, size_bytes
 
 SECRET: Final = MappingProxyType({"$secret": "set"})  # stands for a secret wherever one would be shown
 MAX_FOLDERS: Final = 32
@@ -93,6 +93,13 @@ def seconds_between(low: float, high: float) -> Reader:
         return seconds
 
     return read
+
+
+def rate_or_none(value: object) -> str:
+    """Read a rate such as `60/min`, or an empty text for none; as it is written."""
+    if not isinstance(value, str) or value:
+        rate_per_s(value)
+    return str(value)
 
 
 def one_of(*known: str) -> Reader:

@@ -16,7 +16,7 @@ from crabtalk.asked_values import INNER_KEYS as ARGUMENTS
 from crabtalk.asked_values import askable, unasked
 from crabtalk.declared_values import Flaw, Key, RootArgument, Schema, Table
 from crabtalk.errors import BadRequest
-from crabtalk.work_queue import Rate
+from crabtalk.rates import Rate
 
 __all__ = [
     "AgentConfig",

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from crabtalk.rates import Rate
 from crabtalk.units import nearest, rate_per_s, shown, size_bytes
-from crabtalk.work_queue import Rate
 
 Schema = dict[str, Any]
 Reader = Callable[[object], Any]

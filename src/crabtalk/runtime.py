@@ -49,6 +49,7 @@ from crabtalk.memory.service import MemoryService
 from crabtalk.metrics import Metrics
 from crabtalk.models import Models
 from crabtalk.prompts import Prompts
+from crabtalk.rates import Rate
 from crabtalk.scheduling.backlog import Pace
 from crabtalk.scheduling.loop import WakeLoop
 from crabtalk.scheduling.wakes import WakeService
@@ -64,6 +65,7 @@ from crabtalk.store.interfaces.keyvalue import StoredKeyValue, forget_agent
 from crabtalk.store.opening import open_store
 from crabtalk.toolbox import ToolBox
 from crabtalk.tools import ToolProvider, Trapped
+from crabtalk.units import rate_per_s
 from crabtalk.work import ExecutorLimits
 from crabtalk.work_queue import QueueLimits
 
@@ -381,6 +383,7 @@ def _limits(config: ExecutorConfig) -> ExecutorLimits:
             slots=config.concurrency,
             slots_of_agent=config.concurrency_per_agent,
             background_slots=config.background,
+            rate=Rate(*rate_per_s(config.rate)) if config.rate else None,
             queued=config.queue,
             queued_of_agent=config.queue_per_agent,
             suspended=config.suspended,

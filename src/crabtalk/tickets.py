@@ -7,6 +7,8 @@ from collections import OrderedDict, deque
 from enum import Enum
 from typing import Final
 
+from crabtalk.rates import Bucket
+
 
 class State(Enum):
     """Where a ticket is."""
@@ -59,13 +61,12 @@ class Owner:
 
     __slots__ = (
         "agent",
+        "bucket",
         "concurrency",
         "harness",
         "keys",
-        "refilled_s",
         "running",
         "suspended",
-        "tokens",
         "urgent",
         "waiting",
     )
@@ -79,8 +80,7 @@ class Owner:
         self.waiting: tuple[OrderedDict[Ticket, None], ...] = (OrderedDict(), OrderedDict())  # by class
         self.urgent: OrderedDict[Ticket, None] = OrderedDict()
         self.keys: dict[str, deque[Ticket]] = {}  # in flight: who waits behind
-        self.tokens = -1.0  # of the rate; below 0: it was never asked
-        self.refilled_s = 0.0
+        self.bucket = Bucket()
 
     @property
     def idle(self) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from crabtalk.errors import Busy
+from crabtalk.rates import Bucket, Rate
 from crabtalk.tickets import ENDED, RUNNING, Agent, Owner, State, Ticket
 
 _T = TypeVar("_T")
@@ -33,14 +34,6 @@ class Overloaded(Busy):
         self.retry_after_s = retry_after_s
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """At most `count` starts in `per_s` seconds; that many may come at once after a quiet time."""
-
-    count: int
-    per_s: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLimits:
     """How much may run and wait."""
@@ -53,6 +46,7 @@ class QueueLimits:
     suspended: int = 1000
     suspended_of_harness: int = 64
     suspended_bytes: int = 1 << 30
+    rate: Rate | None = None  # of all starts together
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +73,7 @@ class WorkQueue:
         self._queued = 0
         self._suspended = 0
         self._suspended_bytes = 0
+        self._bucket = Bucket()  # of the rate of all
         self._sweep_at = _IDLE_OWNERS
         self._turns = 0  # interactive starts since the last one of waiting background work
 
@@ -113,14 +108,18 @@ class WorkQueue:
         place.concurrency = concurrency
         if self._suspended:
             self._check_suspended(place)
-        tokens = 0.0 if rate is None else self._tokens(place, rate, now_s)
+        tokens = 0.0 if rate is None else _tokens(place.bucket, rate, now_s, f"of `{place.harness}`")
+        of_all = self._limits.rate
+        tokens_of_all = 0.0 if of_all is None else _tokens(self._bucket, of_all, now_s, "of all harnesses")
         runs = self._has_room(place, ticket)
         if not may_wait and (not runs or ticket.key in place.keys):
             return False
         if not runs:
             self._check_queue(place.agent)
         if rate is not None:
-            place.tokens, place.refilled_s = tokens - 1.0, now_s
+            place.bucket.take(tokens, now_s)
+        if of_all is not None:
+            self._bucket.take(tokens_of_all, now_s)
         ticket.owner = place
         if ticket.key is not None and not self._take_key(place, ticket):
             return False
@@ -135,8 +134,9 @@ class WorkQueue:
         owner = ticket.owner
         self.finish(ticket)
         self.release_key(ticket)
-        if owner is not None and owner.tokens >= 0:
-            owner.tokens += 1.0
+        self._bucket.give_back()
+        if owner is not None:
+            owner.bucket.give_back()
 
     def start_ready(self) -> Sequence[Ticket]:
         """Let everything run that may now, and return it in the order in which to start it."""
@@ -224,7 +224,7 @@ class WorkQueue:
         """Forget what the rates of an agent that is gone have left."""
         for name, owner in list(self._owners.items()):
             if name[0] == agent_id:
-                owner.tokens = -1.0
+                owner.bucket.forget()
                 self._maybe_drop(name, owner)
 
     # What may run
@@ -347,26 +347,6 @@ class WorkQueue:
         if self._suspended_bytes + size_bytes > limits.suspended_bytes:
             raise Overloaded(f"calls that wait for something hold {self._suspended_bytes} bytes already")
 
-    @staticmethod
-    def _tokens(owner: Owner, rate: Rate, now_s: float) -> float:
-        """Return what the rate has left, before this ticket takes one.
-
-        Raises:
-            Overloaded: if that is nothing.
-        """
-        if owner.tokens < 0:
-            return float(rate.count)
-        per_token_s = rate.per_s / rate.count
-        tokens = min(float(rate.count), owner.tokens + max(0.0, now_s - owner.refilled_s) / per_token_s)
-        if tokens < 1.0:
-            wait_s = (1.0 - tokens) * per_token_s
-            raise Overloaded(
-                f"the rate of `{owner.harness}`, {rate.count} in {rate.per_s:g} s, is used up; "
-                f"again in {wait_s:.3g} s",
-                wait_s,
-            )
-        return tokens
-
     def _new_owner(self, name: tuple[str, str]) -> Owner:
         if len(self._owners) >= self._sweep_at:
             for old_name, old in list(self._owners.items()):
@@ -379,12 +359,25 @@ class WorkQueue:
 
     def _maybe_drop(self, name: tuple[str, str], owner: Owner) -> None:
         """Drop what is known of an owner that has no work, unless it is what its rate has left."""
-        if not owner.idle or owner.tokens >= 0 or owner in self._freed:
+        if not owner.idle or owner.bucket.known or owner in self._freed:
             return
         del self._owners[name]
         owner.agent.owners -= 1
         if not owner.agent.owners:
             del self._agents[name[0]]
+
+
+def _tokens(bucket: Bucket, rate: Rate, now_s: float, whose: str) -> float:
+    """Return what a rate has left, before this ticket takes one.
+
+    Raises:
+        Overloaded: if that is nothing.
+    """
+    tokens = bucket.filled(rate, now_s)
+    if tokens < 1.0:
+        wait_s = (1.0 - tokens) * rate.per_s / rate.count
+        raise Overloaded(f"the rate {whose}, {rate}, is used up; again in {wait_s:.3g} s", wait_s)
+    return tokens
 
 
 def _owner_of(ticket: Ticket, expected: State) -> Owner:

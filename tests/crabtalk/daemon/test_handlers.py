@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from crabtalk import accounting, executor
+from crabtalk.config import Config, ExecutorConfig
 from crabtalk.dispatch import CONNECTION_FIELDS, REQUEST_FIELDS
 from crabtalk.errors import StoreError
 from crabtalk.handlers import calls
@@ -14,9 +15,10 @@ from crabtalk.handlers.table import NOT_BUILT, request_table
 from crabtalk.image_tools import ImageTools
 from crabtalk.journal import Journal
 from crabtalk.metrics import Metrics
+from crabtalk.store.memory import MemoryEngine
 from crabtalk.wire.codec import encode_request
 from crabtalk.wire.pb import crabtalk_pb2 as pb
-from daemon_client import Refused
+from daemon_client import Refused, serving
 from guest_images import image_path
 
 pytestmark = pytest.mark.trio
@@ -500,3 +502,19 @@ async def test_a_step_that_breaks_lets_no_call_of_its_batch_run_twice_or_keep_it
     assert not any(client.replies.values())
     assert served.runtime.executor.idle
     assert served.runtime.executor.queue.statistics().running == 0
+
+
+@pytest.mark.parametrize(
+    ("rate", "last"),
+    [("3/h", (429, "the rate of all harnesses, 3 in 3600 s, is used up; again in 1.2e+03 s")), ("", b"x")],
+)
+async def test_the_rate_of_all_harnesses_is_configured(alarm, rate, last):
+    async with serving(MemoryEngine(), Config(executor=ExecutorConfig(rate=rate))) as daemon:
+        await daemon.client.put("alarm", alarm)
+        agents = [await daemon.client.declare(name, "alarm") for name in ("ann", "bob")]
+
+        async def say(agent):
+            return (await daemon.client.call(agent, "alarm", "say", '{"text": "x"}')).done
+
+        assert [await say(agents[number % 2]) for number in range(3)] == [b"x"] * 3
+        assert (await refusal(say(agents[0])) if isinstance(last, tuple) else await say(agents[0])) == last

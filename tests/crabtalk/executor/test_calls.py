@@ -8,9 +8,10 @@ import trio
 from berm import Capability
 from berm.wire import pack_fields
 from crabtalk.capabilities.calls import calls
+from crabtalk.rates import Rate
 from crabtalk.tools import Trigger
 from crabtalk.work import ExecutorLimits
-from crabtalk.work_queue import QueueLimits, Rate
+from crabtalk.work_queue import QueueLimits
 
 from .conftest import Raw
 

@@ -19,12 +19,13 @@ from crabtalk.errors import (
     StoreError,
 )
 from crabtalk.journal import End
+from crabtalk.rates import Rate
 from crabtalk.store.engine import put
 from crabtalk.store.interfaces.audit import AuditRow
 from crabtalk.store.memory import MemoryEngine
 from crabtalk.tools import Done, Failed, Trapped, Trigger
 from crabtalk.work import ExecutorLimits
-from crabtalk.work_queue import Overloaded, QueueLimits, Rate
+from crabtalk.work_queue import Overloaded, QueueLimits
 
 from .conftest import InlineNative, Native, agent
 

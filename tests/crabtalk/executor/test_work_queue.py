@@ -9,8 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from crabtalk import tickets
 from crabtalk.errors import Busy
+from crabtalk.rates import Rate
 from crabtalk.tickets import State
-from crabtalk.work_queue import Overloaded, QueueLimits, Rate, WorkQueue
+from crabtalk.work_queue import Overloaded, QueueLimits, WorkQueue
 
 
 def queue_of(**limits):
@@ -171,8 +172,36 @@ def test_rate_counts_starts_not_refusals():
         admit(queue, rate=rate)
     for ticket in queue.start_ready():
         queue.finish(ticket)
-    queue_after = queue._owners["a", "h"].tokens
+    queue_after = queue._owners["a", "h"].bucket.tokens
     assert queue_after == 1.0
+
+
+def test_the_rate_of_all_counts_every_harness_and_what_was_withdrawn_is_given_back():
+    queue = queue_of(rate=Rate(3, 60.0))
+    own = Rate(2, 60.0)
+    admit(queue, "a/x", rate=own)
+    admit(queue, "a/x", rate=own)
+    with pytest.raises(Overloaded, match="the rate of `x`, 2 in 60 s"):
+        admit(queue, "a/x", rate=own)  # takes none of all
+    last = admit(queue, "b/y")
+    with pytest.raises(Overloaded, match="of all harnesses, 3 in 60 s, is used up; again in 20 s") as caught:
+        admit(queue, "c/z", now_s=0.0)
+    assert caught.value.retry_after_s == pytest.approx(20.0)
+    queue.withdraw(last)
+    admit(queue, "c/z")
+    with pytest.raises(Overloaded, match="of all harnesses"):
+        admit(queue, "b/y", now_s=19.9)
+    admit(queue, "b/y", now_s=20.1)
+
+
+def test_what_the_rate_of_all_refuses_takes_nothing_of_its_own_rate():
+    queue = queue_of(rate=Rate(1, 60.0))
+    own = Rate(2, 60.0)
+    admit(queue, rate=own)
+    for _ in range(5):
+        with pytest.raises(Overloaded, match="of all harnesses"):
+            admit(queue, rate=own)
+    admit(queue, rate=own, now_s=60.0)
 
 
 def test_rates_are_each_harness_s_own():
