@@ -376,7 +376,7 @@ def _tokens(bucket: Bucket, rate: Rate, now_s: float, whose: str) -> float:
     tokens = bucket.filled(rate, now_s)
     if tokens < 1.0:
         wait_s = (1.0 - tokens) * rate.per_s / rate.count
-        raise Overloaded(f"the rate {whose}, {rate}, is used up; again in {wait_s:.3g} s", wait_s)
+        raise Overloaded(f"the rate {whose}, {rate}, is used up; again in {wait_s:.4g} s", wait_s)
     return tokens
 
 

@@ -506,7 +506,7 @@ async def test_a_step_that_breaks_lets_no_call_of_its_batch_run_twice_or_keep_it
 
 @pytest.mark.parametrize(
     ("rate", "last"),
-    [("3/h", (429, "the rate of all harnesses, 3 in 3600 s, is used up; again in 1.2e+03 s")), ("", b"x")],
+    [("3/h", (429, "the rate of all harnesses, 3 in 3600 s, is used up; again in 1200 s")), ("", b"x")],
 )
 async def test_the_rate_of_all_harnesses_is_configured(alarm, rate, last):
     async with serving(MemoryEngine(), Config(executor=ExecutorConfig(rate=rate))) as daemon:
