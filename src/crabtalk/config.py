@@ -369,8 +369,6 @@ def _keys_of(section: str) -> Iterator[Key]:
 def _section(name: str, kind: Callable[..., Any], table: object, mistakes: list[str]) -> Any:  # noqa: ANN401 - one of the sections
     if name == "tcp" and isinstance(table, bool):
         table = {"enabled": table}
-    elif name == "tcp" and isinstance(table, dict) and table:
-        table = {"enabled": True, **table}
     if not isinstance(table, dict):
         mistakes.append(f"{name}: expected a table, got {shown(table)}")
         return kind()

@@ -329,7 +329,7 @@ def test_files_in_the_home_add_bytes_at_the_start_and_at_a_reload():
 
 
 def test_tcp_is_for_who_has_the_token():
-    with running_daemon("tcp = {port = 0}\n") as daemon:
+    with running_daemon("tcp = {enabled = true, port = 0}\n") as daemon:
         port = int((daemon.home.run / "crabtalk.port").read_text())
         assert port > 0
         token = daemon.home.token_file

@@ -34,7 +34,7 @@ ANSWER_S = 3.0
 FRESH_S = 10.0  # with all those who connect before it
 # Frames that are being received may have 128 MiB in all; replies that nobody reads, 1 MiB a connection.
 GROWTH_BYTES = 400 << 20
-CONFIG = "tcp = {port = 0}\n"
+CONFIG = "tcp = {enabled = true, port = 0}\n"
 
 
 class Watch:
