@@ -22,6 +22,7 @@ from crabtalk.config import Config, load_config
 from crabtalk.errors import ConfigError, CrabtalkError, StoreError
 from crabtalk.handlers.table import request_table
 from crabtalk.home import Home, find_home
+from crabtalk.known_secrets import KNOWN
 from crabtalk.lifecycle import Lifecycle
 from crabtalk.logs import Logs, logging_to_stderr
 from crabtalk.mcp.doors import Doors
@@ -228,6 +229,7 @@ async def _reload(runtime: Runtime) -> None:
         logger.warning("%s changes with the next start", key)
     runtime.settings.config = old.with_live(new)
     runtime.logs.configure(runtime.settings.config.log, new.known_secrets())
+    KNOWN.learn(runtime.boot.id, new.known_secrets())
     await runtime.models.configure(new.models)
     await runtime.images.scan_directory(runtime.home.harnesses)
     logger.info("configuration read again")

@@ -27,6 +27,7 @@ from crabtalk.errors import (
 )
 from crabtalk.ids import new_id
 from crabtalk.journal import End, Journal, Listener
+from crabtalk.known_secrets import KNOWN
 from crabtalk.runs import Call, Run
 from crabtalk.store.engine import Engine
 from crabtalk.store.interfaces.agents import AgentRecord
@@ -35,6 +36,7 @@ from crabtalk.tickets import ENDED, NEW, RUNNING
 from crabtalk.tools import (
     OUTCOMES,
     Context,
+    Done,
     InlineProvider,
     Outcome,
     ToolProvider,
@@ -179,7 +181,7 @@ class Executor:
                 began = self._begin(run, now_s)
                 now_s = self._clock.monotonic()
                 if isinstance(began, OUTCOMES):
-                    end = End(run, began, now_s)
+                    end = End(run, began if type(began) is Done else KNOWN.outcome(began), now_s)
                     if self._journal.is_quick(end):
                         held_bytes += end.size
                         ends.append(end)
@@ -415,6 +417,7 @@ class Executor:
                 await self._note_cancelled(run)
             raise _cancellation(run, error) from None
         else:
+            outcome = KNOWN.outcome(outcome)
             end = End(run, outcome, self._clock.monotonic())
             if self._journal.is_quick(end):
                 self._let_go(run)

@@ -63,13 +63,19 @@ class Redactor:
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
         """Know `secrets` by value."""
         values = {secret.reveal() for secret in secrets}
-        ordered = sorted((re.escape(v) for v in values if len(v) >= _SHORTEST_SECRET), key=len, reverse=True)
+        values = {value for value in values if len(value) >= _SHORTEST_SECRET}
+        # Also as it stands within JSON, which arguments and messages of others often are.
+        values |= {json.dumps(value, ensure_ascii=pure)[1:-1] for value in values for pure in (True, False)}
+        ordered = sorted(map(re.escape, values), key=len, reverse=True)
         self._known = re.compile("|".join(ordered)) if ordered else None
+
+    def known(self, text: str) -> str:
+        """Return `text` without the values that are known."""
+        return text if self._known is None else self._known.sub(REDACTED, text)
 
     def text(self, text: str) -> str:
         """Return `text` without secrets."""
-        if self._known is not None:
-            text = self._known.sub(REDACTED, text)
+        text = self.known(text)
         return _ASSIGNED.sub(rf"\1{REDACTED}", text) if _SECRET_KEY.search(text) else text
 
     def field(self, name: str, value: str) -> str:

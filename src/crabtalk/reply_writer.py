@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import trio
 
+from crabtalk.known_secrets import KNOWN
 from crabtalk.transports.stream import ByteStream
 from crabtalk.wire.codec import encode_reply
 from crabtalk.wire.outbox import Outbox
@@ -38,6 +39,8 @@ class ReplyWriter:
         """Add a reply, to be sent by `flush`; sets its request id."""
         if message.HasField("error"):
             self.errors[message.error.code] += 1
+            if KNOWN:
+                message.error.message = KNOWN.text(message.error.message)
         if not self.peer_is_gone:
             self._outbox.put(encode_reply(message, request_id))
 

@@ -41,6 +41,7 @@ from crabtalk.ids import new_id
 from crabtalk.image_tools import ImageTools
 from crabtalk.images import Images
 from crabtalk.journal import End
+from crabtalk.known_secrets import KNOWN
 from crabtalk.logs import Logs
 from crabtalk.mcp.service import McpService
 from crabtalk.measures import measure
@@ -158,6 +159,7 @@ async def open_runtime(
     """
     with _opened(home, store) as engine:
         boot = await _boot(engine, clock)
+        KNOWN.learn(boot.id, config.known_secrets())
         runtime = _assemble(config, home, clock, logs, engine, boot, builtins)
         for provider in providers:
             runtime.toolbox.add(provider)
@@ -177,6 +179,7 @@ async def open_runtime(
         finally:
             await runtime.models.close()
             runtime.images.close()
+            KNOWN.forget(boot.id)
 
 
 def version() -> str:

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from crabtalk.agents import AgentService
 from crabtalk.declarations import Bounds
 from crabtalk.errors import NotFound, RequestError
+from crabtalk.known_secrets import KNOWN
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.tools import Done, Failed, Outcome, Tool, ToolProvider, Usage
 from crabtalk.units import nearest
@@ -134,7 +135,7 @@ class ToolBox:
         try:
             outcome = await self._runner.run(work._replace(harness=tool.harness, entry=tool.name))
         except RequestError as error:
-            return Result(error.message, is_error=True)
+            return Result(KNOWN.text(error.message), is_error=True)
         return _result_of(outcome)
 
     def _offered(self, agent: AgentRecord) -> Iterator[Tool]:

@@ -23,6 +23,7 @@ from crabtalk.conversation.steps import (
 from crabtalk.conversation.turns import Turn, TurnRequest
 from crabtalk.dispatch import Handler, Request, Send, StreamHandler
 from crabtalk.errors import Busy
+from crabtalk.known_secrets import KNOWN
 from crabtalk.runtime import Runtime
 from crabtalk.wire.pb import crabtalk_pb2 as pb
 
@@ -176,7 +177,7 @@ def _result(step: ToolEnded) -> pb.ToolResultEvent:
 
 def _end(step: TurnEnded) -> pb.StreamEnd:
     return pb.StreamEnd(
-        agent=step.agent_id, error=_text(step.error), model=step.model, usage=_usage(step.usage)
+        agent=step.agent_id, error=_text(KNOWN.text(step.error)), model=step.model, usage=_usage(step.usage)
     )
 
 
@@ -208,7 +209,7 @@ def _agent_event(turn: Turn, step: Step, now_ms: int) -> pb.AgentEventMsg | None
         case ToolEnded(_, output, _, is_error):
             facts |= {"tool_output": _text(output), "tool_is_error": is_error}
         case TurnEnded():
-            facts["content"] = _text(step.error)
+            facts["content"] = _text(KNOWN.text(step.error))
     return pb.AgentEventMsg(
         agent=turn.speaker.id,
         sender=turn.sender,

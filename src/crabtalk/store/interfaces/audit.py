@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from json import JSONEncoder, encoder
 from typing import Final, Literal, NamedTuple
 
+from crabtalk.known_secrets import KNOWN
 from crabtalk.store.engine import REALM, Reader, Write, delete, keys
 from crabtalk.store.records import VERSION, decode_json, refuse
 
@@ -117,7 +118,9 @@ class Audit:
 
     @staticmethod
     def write(row: AuditRow) -> Write:
-        """Return the one write that stores a row."""
+        """Return the one write that stores a row, without secrets."""
+        if row.message and KNOWN:
+            row = row._replace(message=KNOWN.text(row.message))
         return Write(COLUMN, _key(row.started_ms, row.id), VERSION + _encode(row).encode())
 
     def latest(self, limit: int = 100) -> list[AuditRow]:
