@@ -8,6 +8,7 @@ batch that deletes it, by the hooks of those who keep them.
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol
 
@@ -307,7 +308,19 @@ class AgentService:
         return Upgrade(before, after, diff(before, after), agent)
 
     async def inspect(self, agent: AgentRecord, harness: str) -> HarnessView:
-        """Tell all that is known of one harness of an agent, without running it.
+        """Tell all that can be found out of one harness of an agent: it is linked, and not run.
+
+        Raises:
+            NotFound: as `declaration`.
+        """
+        one = self.declaration(agent, harness)
+        if not one.builtin and not (await self._inspect(one.sha256)).error:
+            with suppress(Unusable):  # which the linker remembers
+                await self.linker.link(self.linker.ready(agent.id, one))
+        return await self.view(agent, harness)
+
+    async def view(self, agent: AgentRecord, harness: str) -> HarnessView:
+        """Tell what is known of one harness of an agent, without linking it: for lists.
 
         Raises:
             NotFound: as `declaration`.
@@ -318,13 +331,7 @@ class AgentService:
             return HarnessView(one, self.bounds(agent, harness).digest, info, [], info.error)
         ready = self.linker.ready(agent.id, one)
         info = await self._inspect(one.sha256)
-        error = info.error
-        if not error:
-            try:
-                await self.linker.link(ready)
-            except Unusable as unusable:
-                error = str(unusable)
-        return HarnessView(one, ready.digest, info, describe(one), error)
+        return HarnessView(one, ready.digest, info, describe(one), info.error or ready.known_failure)
 
     async def _info(self, one: HarnessDeclaration) -> ImageInfo:
         if one.builtin:

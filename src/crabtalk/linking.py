@@ -33,6 +33,12 @@ class Ready:
     limits: Limits  # of a guest that has all of the declared time
     failure: str = ""  # why it could not be linked the last time
 
+    @property
+    def known_failure(self) -> str:
+        """Why it cannot be linked, as far as that is known without trying."""
+        gone = (f"root `{path}`: no such file or directory" for path, found in self.places if found is None)
+        return self.failure or next(gone, "")
+
 
 class Linker:
     """Finds and makes the linked images of declarations; for the event loop."""

@@ -163,7 +163,8 @@ def _inspect(args: argparse.Namespace) -> int:
     """Print the configuration, and how each harness of it stands."""
     with connected(args) as client:
         info = agent_named(client, args.agent)
-        harnesses = client.list_harnesses(agent=info.id).harnesses
+        names = [one.name for one in client.list_harnesses(agent=info.id).harnesses]
+        harnesses = [client.inspect_harness(agent=info.id, name=name) for name in names]
     if args.json:
         print_json({**_agent_facts(info), "harness_info": [facts(one) for one in harnesses]})
         return DONE

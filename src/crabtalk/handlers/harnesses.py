@@ -14,14 +14,14 @@ from crabtalk.wire.pb import crabtalk_pb2 as pb
 
 
 async def list_harnesses(runtime: Runtime, request: Request) -> pb.ServerMessage:
-    """Return what an agent declares, or every stored image if none is named.
+    """Return what an agent declares, or every stored image if none is named; nothing is linked for it.
 
     What their manifests say at length is left out if it does not fit a reply.
     """
     if request.body.agent:
         agent = runtime.agents.get(request.body.agent)
         names = [one.name for one in runtime.agents.config(agent).harnesses]
-        infos = [_bound(name, await runtime.agents.inspect(agent, name)) for name in names]
+        infos = [_bound(name, await runtime.agents.view(agent, name)) for name in names]
     else:
         records = runtime.images.records()
         infos = [_stored(one.name, await runtime.images.inspect(one.sha256)) for one in records]

@@ -154,6 +154,25 @@ async def test_harnesses_are_stored_inspected_and_removed(client, alarm):
     assert (await refusal(client.ask(remove_harness=pb.RemoveHarnessMsg(name="alarm"))))[0] == 404
 
 
+async def test_a_list_links_nothing_and_an_inspection_does(alarm, tmp_path):
+    (tmp_path / "given").mkdir()
+    store = MemoryEngine()
+    async with serving(store) as daemon:
+        await daemon.client.put("alarm", alarm)
+        agent = await daemon.client.declare("ann", {"name": "alarm", "files": str(tmp_path / "given")})
+    asked = pb.ListHarnessesMsg(agent=agent)
+    async with serving(store) as daemon:
+        links = lambda: daemon.runtime.images.statistics().links  # noqa: E731 - one line
+        (listed,) = (await daemon.client.ask(list_harnesses=asked)).harnesses
+        assert (listed.name, listed.error, listed.exports_wake, links()) == ("alarm", "", True, 0)
+        question = pb.InspectHarnessMsg(agent=agent, name="alarm")
+        assert await daemon.client.ask(inspect_harness=question) == listed
+        assert links() == 1
+        (tmp_path / "given").rmdir()
+        (listed,) = (await daemon.client.ask(list_harnesses=asked)).harnesses
+        assert (listed.error, links()) == (f"root `{tmp_path}/given`: no such file or directory", 1)
+
+
 async def test_bytes_that_are_not_what_was_said_are_not_stored(client):
     wrong = pb.PutHarnessMsg(name="x", elf=b"\x7fELF", sha256="0" * 64)
     assert (await refusal(client.ask(put_harness=wrong)))[0] == 400
