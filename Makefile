@@ -78,7 +78,7 @@ test: build harnesses
 soak: build
 	$(PYTEST) -q -m soak
 
-bench: build $(VENV)/installed-bench
+bench: build harnesses $(VENV)/installed-bench
 	$(PY) bench/run.py
 
 lint: build

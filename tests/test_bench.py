@@ -114,3 +114,11 @@ def test_missed_promise_is_said(bench_module):
         "| **held** | **2 x** | at least 1.5 x: kept |",
         "| **broken** | **20 ns** | at most 15 ns: MISSED |",
     ]
+
+
+def test_make_bench_builds_the_images_that_benchmarks_read():
+    reading = [path.name for path in BENCH.glob("bench_*.py") if '"harness"' in path.read_text()]
+    assert reading == ["bench_daemon.py"]
+    makefile = (BENCH.parent / "Makefile").read_text()
+    (target,) = [line for line in makefile.splitlines() if line.startswith("bench:")]
+    assert "harnesses" in target.split()
