@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     cells = [
         (
             show_instant(row.started_ms),
-            row.trigger,
+            f"{row.trigger}, late" if row.reason == "late" else row.trigger,
             names[row.agent],
             row.harness,
             row.tool,

@@ -184,4 +184,12 @@ def _invocation(row: AuditRow) -> pb.Invocation:
         message=row.message,
         depth=row.depth,
         chain=row.chain,
+        reason=row.reason,
+        scheduled_at_ms=row.scheduled_at_ms,
+        attempt=row.attempt,
+        key=row.key,
+        subject=row.subject,
+        epoch=row.epoch,
+        parent_chain=row.parent_chain,
+        client=row.client,
     )

@@ -86,6 +86,25 @@ def test_an_instant_that_has_passed_is_due_at_once_and_the_command_says_so(run, 
     until(lambda: [row for row in rows() if row["trigger"] == "wake"])
 
 
+def test_the_audit_says_that_a_wake_was_late_and_which_it_was(run, ask, agent, rows):
+    # With a word on stderr: the instant has passed.
+    said = run("wake", "at", "2020-01-01T08:00Z", agent, "alarm", "--key", "k", "--json")[1]
+    wake = json.loads(said)
+    (row,) = until(lambda: [row for row in rows() if row["trigger"] == "wake"])
+    assert (row["reason"], row["subject"], row["key"]) == ("late", wake["id"], "k")
+    assert (row["scheduled_at_ms"], row["attempt"]) == (1577865600000, 1)
+    assert row["epoch"] > 0
+    assert "\twake, late\t" in run("audit", "-n", "1")[1].decode()
+    ask("wake", "in", "1s", agent, "alarm")
+    (row,) = until(lambda: [row for row in rows() if row["reason"] == "due"])
+    assert "key" not in row
+    run("call", agent, "alarm", "say", '{"text": "x"}')
+    (row,) = until(lambda: [row for row in rows() if row["trigger"] == "tool"])
+    assert (row["client"][:9], row["reason"], "subject" in row, "epoch" in row) == (
+        "unix:pid ", "", False, False
+    )  # fmt: skip
+
+
 def test_a_wake_may_be_a_turn_of_the_agent_itself(run, ask, agent, rows):
     made = ask("wake", "in", "1d", agent, ".", "look around")
     assert f"{agent}\t.\t\tpending".encode() in run("wake", "ls", agent)[1]

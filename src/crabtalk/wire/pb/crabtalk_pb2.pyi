@@ -1246,7 +1246,7 @@ class ToolOutcome(_message.Message):
     def __init__(self, done: _Optional[bytes] = ..., failed: _Optional[str] = ..., trap: _Optional[_Union[Trap, _Mapping]] = ..., duration_us: _Optional[int] = ..., instructions: _Optional[int] = ...) -> None: ...
 
 class Invocation(_message.Message):
-    __slots__ = ("id", "trigger", "agent", "harness", "tool", "digest", "started_ms", "duration_us", "instructions", "outcome", "message", "depth", "chain")
+    __slots__ = ("id", "trigger", "agent", "harness", "tool", "digest", "started_ms", "duration_us", "instructions", "outcome", "message", "depth", "chain", "reason", "scheduled_at_ms", "attempt", "key", "subject", "epoch", "parent_chain", "client")
     ID_FIELD_NUMBER: _ClassVar[int]
     TRIGGER_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -1260,6 +1260,14 @@ class Invocation(_message.Message):
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     CHAIN_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARENT_CHAIN_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
     id: str
     trigger: str
     agent: str
@@ -1273,7 +1281,15 @@ class Invocation(_message.Message):
     message: str
     depth: int
     chain: str
-    def __init__(self, id: _Optional[str] = ..., trigger: _Optional[str] = ..., agent: _Optional[str] = ..., harness: _Optional[str] = ..., tool: _Optional[str] = ..., digest: _Optional[str] = ..., started_ms: _Optional[int] = ..., duration_us: _Optional[int] = ..., instructions: _Optional[int] = ..., outcome: _Optional[str] = ..., message: _Optional[str] = ..., depth: _Optional[int] = ..., chain: _Optional[str] = ...) -> None: ...
+    reason: str
+    scheduled_at_ms: int
+    attempt: int
+    key: str
+    subject: str
+    epoch: int
+    parent_chain: str
+    client: str
+    def __init__(self, id: _Optional[str] = ..., trigger: _Optional[str] = ..., agent: _Optional[str] = ..., harness: _Optional[str] = ..., tool: _Optional[str] = ..., digest: _Optional[str] = ..., started_ms: _Optional[int] = ..., duration_us: _Optional[int] = ..., instructions: _Optional[int] = ..., outcome: _Optional[str] = ..., message: _Optional[str] = ..., depth: _Optional[int] = ..., chain: _Optional[str] = ..., reason: _Optional[str] = ..., scheduled_at_ms: _Optional[int] = ..., attempt: _Optional[int] = ..., key: _Optional[str] = ..., subject: _Optional[str] = ..., epoch: _Optional[int] = ..., parent_chain: _Optional[str] = ..., client: _Optional[str] = ...) -> None: ...
 
 class InvocationList(_message.Message):
     __slots__ = ("invocations",)
