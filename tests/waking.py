@@ -142,6 +142,9 @@ class World:
     pace: Pace = field(default_factory=Pace)
     limits: ExecutorLimits = field(default_factory=ExecutorLimits)
 
+    def waited(self, work, waited_s):
+        """Hear of work that had to wait, likewise."""
+
     def ended(self, ends):
         """Hear of invocations that ran, as the executor's listener."""
 

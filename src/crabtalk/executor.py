@@ -440,7 +440,9 @@ class Executor:
             with run.scope:
                 if began is None:
                     await self._turn_of(run)
+                    accepted_s = run.started_s
                     run.started_ms, run.started_s = self._clock.now_ms(), self._clock.monotonic()
+                    self._journal.note_wait(run.work, run.started_s - accepted_s)
                     began = self._begin(run, run.started_s)
                 run.scope.deadline = run.deadline + GRACE_S
                 return began if isinstance(began, OUTCOMES) else await began

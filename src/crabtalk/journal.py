@@ -50,6 +50,9 @@ _KINDS: Final = 1024  # of rows whose shared part is remembered
 class Listener(Protocol):
     """Hears of every invocation that ran; must not raise."""
 
+    def waited(self, work: Work, waited_s: float) -> None:
+        """Take note of work that could not begin at once, and does now."""
+
     def ended(self, ends: Sequence[End]) -> None:
         """Take note of them."""
 
@@ -78,6 +81,11 @@ class Journal:
     def is_quick(end: End) -> bool:
         """Report whether `note` will do, without waiting for anything."""
         return end.run.work.finish is None and end.size <= LONG_DIGEST
+
+    def note_wait(self, work: Work, waited_s: float) -> None:
+        """Say that work begins that had to wait for its turn."""
+        if self._listener is not None:
+            self._listener.waited(work, waited_s)
 
     def note(self, ends: Sequence[End]) -> None:
         """Write the rows of runs that have ended, with the next batch.

@@ -52,6 +52,11 @@ class Histogram:
         self.counts = [0] * (len(_BUCKETS_S) + 1)
         self.total_s = 0.0
 
+    def count(self, seconds: float) -> None:
+        """Count one duration."""
+        self.counts[bisect_left(_BUCKETS_S, seconds)] += 1
+        self.total_s += seconds
+
     def cumulative(self) -> list[tuple[str, float]]:
         """Return (upper bound, how many are not above it), as Prometheus wants them."""
         bounds = [*(f"{bound:g}" for bound in _BUCKETS_S), "+Inf"]
@@ -70,6 +75,7 @@ class Metrics:
         """Start at zero."""
         self.invocations: Counter[tuple[str, str]] = Counter()  # by trigger and outcome
         self.durations: defaultdict[str, Histogram] = defaultdict(Histogram)  # by trigger
+        self.waits: defaultdict[str, Histogram] = defaultdict(Histogram)  # likewise
         self.instructions = 0
         self._version = version
         self._gauges: list[tuple[Source, str]] = []
@@ -89,6 +95,10 @@ class Metrics:
         durations.counts[bisect_left(_BUCKETS_S, seconds)] += 1
         durations.total_s += seconds
         self.instructions += instructions
+
+    def count_wait(self, trigger: str, seconds: float) -> None:
+        """Count one invocation that had to wait before it began."""
+        self.waits[trigger].count(seconds)
 
     def gauges(self, source: Source, text: str) -> None:
         """Ask `source` at each scrape for values that rise and fall."""
@@ -112,7 +122,10 @@ class Metrics:
         build.add_metric([self._version], 1)
         yield build
         yield self._outcomes()
-        yield self._latencies()
+        yield _histogram("invocation_seconds", "from when it began to when it ended", self.durations)
+        yield _histogram(
+            "queue_wait_seconds", "of those that could not begin at once, until they did", self.waits
+        )
         yield CounterMetricFamily("crabtalk_instructions", "of guests that ended", value=self.instructions)
         for name, label, source, text in self._labelled:
             family = CounterMetricFamily(f"crabtalk_{name}", text, labels=[label])
@@ -130,13 +143,12 @@ class Metrics:
             family.add_metric([trigger, outcome], count)
         return family
 
-    def _latencies(self) -> Metric:
-        family = HistogramMetricFamily(
-            "crabtalk_invocation_seconds", "from accepted to ended", labels=["trigger"]
-        )
-        for trigger, histogram in sorted(self.durations.items()):
-            family.add_metric([trigger], histogram.cumulative(), histogram.total_s)
-        return family
+
+def _histogram(name: str, text: str, by_trigger: Mapping[str, Histogram]) -> Metric:
+    family = HistogramMetricFamily(f"crabtalk_{name}", text, labels=["trigger"])
+    for trigger, histogram in sorted(by_trigger.items()):
+        family.add_metric([trigger], histogram.cumulative(), histogram.total_s)
+    return family
 
 
 def _families(

@@ -67,7 +67,7 @@ from crabtalk.store.opening import open_store
 from crabtalk.toolbox import ToolBox
 from crabtalk.tools import ToolProvider, Trapped
 from crabtalk.units import rate_per_s
-from crabtalk.work import ExecutorLimits
+from crabtalk.work import ExecutorLimits, Work
 from crabtalk.work_queue import QueueLimits
 
 logger = logging.getLogger(__name__)
@@ -333,6 +333,9 @@ class _Listening:
     def __init__(self, metrics: Metrics, bus: Callable[[], Bus]) -> None:
         self._metrics = metrics
         self._bus = bus
+
+    def waited(self, work: Work, waited_s: float) -> None:
+        self._metrics.count_wait(work.trigger, waited_s)
 
     def ended(self, ends: Sequence[End]) -> None:
         count = self._metrics.count_outcome

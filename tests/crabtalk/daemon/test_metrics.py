@@ -48,6 +48,7 @@ async def test_what_was_counted_is_what_is_read():
     metrics.count_outcome("tool", "done", 80, 1000)
     metrics.count_outcome("tool", "done", 2_000_000, 1000)
     metrics.count_outcome("wake", "trap", 10, 5)
+    metrics.count_wait("wake", 0.3)
     metrics.labelled("errors", "code", lambda: {"429": 2}, "replies")
     metrics.gauges(lambda: {"queue_depth": 7}, "work that waits")
     metrics.counters(lambda: {"wakes_missed": 3}, "wakes")
@@ -59,6 +60,9 @@ async def test_what_was_counted_is_what_is_read():
     assert found["crabtalk_invocation_seconds_bucket", (("le", "5"), ("trigger", "tool"))] == 2
     assert found["crabtalk_invocation_seconds_count", (("trigger", "tool"),)] == 2
     assert found["crabtalk_invocation_seconds_sum", (("trigger", "tool"),)] == pytest.approx(2.00008)
+    assert found["crabtalk_queue_wait_seconds_bucket", (("le", "0.25"), ("trigger", "wake"))] == 0
+    assert found["crabtalk_queue_wait_seconds_bucket", (("le", "1"), ("trigger", "wake"))] == 1
+    assert "crabtalk_invocation_seconds from when it began to when it ended\n" in metrics.text().decode()
     assert found["crabtalk_instructions_total", ()] == 2005
     assert found["crabtalk_errors_total", (("code", "429"),)] == 2
     assert found["crabtalk_queue_depth", ()] == 7

@@ -133,6 +133,7 @@ class Setup:
         self.bounds = Bounds(**{"digest": "image", **bounds})
         self.heard = []  # ends, as the executor's listener
         self.trapped_rows = []
+        self.waits = []
         self.executor = Executor(
             self.store,
             SystemClock(),
@@ -141,6 +142,9 @@ class Setup:
             lambda _agent, _harness: self.bounds,
             self,
         )
+
+    def waited(self, work, waited_s):
+        self.waits.append((work.entry, waited_s))
 
     def ended(self, ends):
         self.heard += ends

@@ -305,6 +305,9 @@ async def test_a_full_queue_refuses_and_what_waits_runs(setup, native, autojump_
         with pytest.raises(Overloaded, match="queue is full"):
             s.start("tool", b"1")
     assert outcomes == [Done(b"slept")] * 3
+    (first, first_s), (second, second_s) = s.waits  # the third began at once
+    assert (first, second) == ("tool", "tool")
+    assert 0 < first_s < second_s
 
 
 async def test_whoever_waits_too_long_for_a_turn_is_told(setup, native, autojump_clock):
