@@ -18,7 +18,7 @@ from crabtalk.metrics import Metrics
 from crabtalk.store.memory import MemoryEngine
 from crabtalk.wire.codec import encode_request
 from crabtalk.wire.pb import crabtalk_pb2 as pb
-from daemon_client import Refused, serving
+from daemon_client import Client, Refused, serving
 from guest_images import image_path
 
 pytestmark = pytest.mark.trio
@@ -255,6 +255,26 @@ async def test_what_cannot_be_called_says_why(client, bell):
         "deadline_ms: expected 1 to 3600000, got 0",
     )
     assert (await refusal(client.call(agent, "alarm", "say", session_handle="none")))[0] == 404
+
+
+async def test_half_a_frame_and_then_the_end_stops_the_guest(client, bell, served):
+    agent = await bell()
+    other = Client(await served.listener.connect())
+    await other.send(call_tool=pb.CallToolMsg(agent=agent, harness="alarm", tool="spin", args=b"{}"))
+
+    async def running():
+        return (await client.ask(list_running=pb.ListRunningMsg())).invocations
+
+    async def rows():
+        return (await client.ask(list_invocations=pb.ListInvocationsMsg())).invocations
+
+    (spinning,) = await until(running)
+    assert (spinning.tool, spinning.outcome) == ("spin", "running")
+    await other.stream.send_all(b"\x00\x00\x00\x10half")
+    other.stream.close()
+    (row,) = await until(rows)
+    assert (row.id, row.outcome) == (spinning.id, "cancelled")
+    assert not await running()
 
 
 async def test_invocations_are_found_by_their_harness(client, bell):

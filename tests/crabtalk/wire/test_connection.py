@@ -180,6 +180,18 @@ async def test_half_a_frame_and_then_the_end_closes(autojump_clock):
         assert await wire.rest() == []
 
 
+async def test_half_a_frame_and_then_the_end_cancels_what_was_started(record, autojump_clock):
+    async with connected(record) as wire:
+        await wire.send(call("forever", request_id=1))
+        await trio.testing.wait_all_tasks_blocked()
+        assert (record.running, record.cancelled) == (1, 0)
+        await wire.stream.send_all(b"\x00\x00\x00\x10half")
+        wire.stream.end()
+        (reply,) = await wire.rest()
+        assert (reply.request_id, reply.tool_outcome.trap.kind) == (1, "cancelled")
+        assert (record.running, record.cancelled) == (0, 1)
+
+
 async def test_a_frame_that_takes_too_long_is_answered_and_closed(autojump_clock):
     async with connected(frame_deadline_s=10) as wire:
         started = trio.current_time()
