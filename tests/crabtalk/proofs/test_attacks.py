@@ -3,6 +3,7 @@
 The layer of connections has tests of its own; here are sockets, executor, store and images behind it.
 """
 
+import contextlib
 import json
 import random
 import subprocess
@@ -19,6 +20,7 @@ from proving import (
     HARNESS,
     HOUR_MS,
     call,
+    connect,
     crabtalk,
     declare,
     now_ms,
@@ -129,13 +131,27 @@ def test_whoever_behaves_is_answered_beside_all_attacks_at_once(seconds, capsys)
         assert max(fresh) < FRESH_S, (seed, made)
         assert watch.growth_bytes < GROWTH_BYTES, (seed, made)
         check_quiet(daemon, connection, before)
+        with idle_connections(daemon):
+            beside_idle = [took for number in range(200) for took in good.work(number)]
+        assert percentile(beside_idle, 99) < ANSWER_S
+        check_quiet(daemon, connection, before)
         assert good.lost() == []
         assert daemon.stop() == 0
         assert [line for line in daemon.log if "Traceback" in line or " ERROR " in line] == []
         assert crabtalk(daemon.home, "store", "check").returncode == 0
     if seconds > 10:
         with capsys.disabled():
-            print(figures(alone, beside, fresh, watch, made, seed))
+            print(figures({"alone": alone, "beside idle": beside_idle}, beside, fresh, watch, made, seed))
+
+
+@contextlib.contextmanager
+def idle_connections(daemon):
+    """Hold as many connections that say nothing as the attackers hold at most at once."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(hostile.IDLE):
+            stack.enter_context(connect(daemon.home.root))
+        time.sleep(0.5)  # as the attackers do
+        yield
 
 
 def work_beside(attackers, daemon, good):
@@ -162,13 +178,14 @@ def check_quiet(daemon, client, before):
     until(lambda: descriptors(daemon) <= before, 30)
 
 
-def figures(alone, beside, fresh, watch, made, seed):
+def figures(others, beside, fresh, watch, made, seed):
     attacks = sum(count for kind, count in made.items() if not kind.endswith("refused"))
+    compared = ", ".join(f"{name}: p99 {percentile(took, 99) * 1e3:.1f} ms" for name, took in others.items())
     return (
         f"\n{attacks} attacks (seed {seed}): {made}\n"
         f"{len(beside)} answers beside them: p50 {percentile(beside, 50) * 1e3:.1f} ms,"
         f" p99 {percentile(beside, 99) * 1e3:.1f} ms, slowest {max(beside) * 1e3:.0f} ms"
-        f" (alone: p99 {percentile(alone, 99) * 1e3:.1f} ms)\n"
+        f" ({compared})\n"
         f"{len(fresh)} new clients: p50 {percentile(fresh, 50) * 1e3:.1f} ms, slowest {max(fresh) * 1e3:.0f}"
         f" ms; memory grew by {watch.growth_bytes >> 20} MiB at most"
     )
