@@ -60,7 +60,7 @@ class Home:
 
     @property
     def harnesses(self) -> Path:
-        """Where `NAME.elf` may be put by hand, which only adds bytes."""
+        """Where `NAME.elf` may be put by hand: as `put_harness`, it changes what the name means."""
         return self.root / "harnesses"
 
     @property

@@ -191,7 +191,7 @@ class Images:
         self._cache.discard_unused(sha256)
 
     async def scan_directory(self, directory: Path) -> list[Scanned]:
-        """Store what is new among the files `NAME.elf` of a directory; nothing is ever removed for it."""
+        """Store what is new among the files `NAME.elf` of a directory; no name is ever removed for it."""
         return [await self._scan(name, path) for name, path in await _files_of(directory)]
 
     async def _scan(self, name: str, path: Path) -> Scanned:

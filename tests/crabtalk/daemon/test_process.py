@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -22,6 +23,7 @@ from crabtalk.store.opening import open_store
 from daemons import PROGRAM, Daemon, running_daemon, temporary_home
 from guest_images import image, image_path
 
+OPERATING = Path(__file__).parents[3] / "docs" / "operating.md"
 HOUR_MS = 3_600_000
 
 
@@ -107,6 +109,21 @@ def test_everything_in_its_home_is_the_owners_alone(daemon):
     }
     assert {"store.db", "lock", "run/crabtalk.sock", "run/metrics.sock"} <= modes.keys()
     assert {mode & 0o077 for mode in modes.values()} == {0}
+
+
+def test_the_documentation_lists_everything_in_a_home(daemon):
+    listed = re.findall(r"`([^`]+)`", OPERATING.read_text().partition("## The home")[2].partition("\n## ")[0])
+    there = {
+        path.relative_to(daemon.home.root).as_posix()
+        for path in daemon.home.root.rglob("*")
+        # The test made `n`; SQLite has a journal for a moment, until its file is in WAL mode.
+        if not path.is_dir() and path.name != "n" and path.suffix != ".db-journal"
+    }
+    assert "run/mcp.sock" in there
+    assert there - set(listed) == set()
+    assert {path.name for path in daemon.home.root.iterdir() if path.is_dir()} <= {
+        one.partition("/")[0] for one in listed
+    }
 
 
 def test_a_home_is_served_once_and_the_second_says_by_whom(daemon):

@@ -1,6 +1,7 @@
 """Digests of images: equal where the same was bound, different where it was not."""
 
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,7 @@ BINDING = {
     "memory": (64 << 20, 128 << 20),
     "ask": (("root",), ()),
 }
+DECLARATIONS = Path(__file__).parents[3] / "docs" / "declarations.md"
 # For each key that is no part: another value.
 OTHER = {
     "name": "another",
@@ -108,3 +110,11 @@ def test_the_digest_is_the_one_that_is_documented():
 
 def test_canonical_json_is_one_text():
     assert canonical_json({"b": [1, 2], "a": "ü"}) == '{"a":"ü","b":[1,2]}'.encode()
+
+
+def test_the_documentation_says_what_an_identity_is_made_of():
+    text = DECLARATIONS.read_text().partition("## Identity")[2]
+    bound = set(BINDING) - {"sha256", "memory"}
+    assert {key for key in bound if f'"{key}": ' not in text} == set()
+    owned = text.partition("`agent` and `harness` are in it where")[2]
+    assert {key for key in OWNED if f"`{key}`" not in owned.partition(";")[0]} == set()
