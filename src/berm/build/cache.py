@@ -20,7 +20,7 @@ def cache_directory() -> Path:
     named = os.environ.get("BERM_CACHE_DIR")
     if named:
         return Path(named)
-    if sys.platform == "darwin":
+    if sys.platform == "darwin":  # untested
         return Path.home() / "Library" / "Caches" / "berm"
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "berm"

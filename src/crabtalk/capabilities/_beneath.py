@@ -29,6 +29,7 @@ _MAX_RETRIES: Final = 64  # openat2 gives up a `..` when something was renamed m
 _SHOWN_CHARACTERS: Final = 200
 
 # A handle that can only be walked from, where the kernel has such a thing.
+# macOS has no O_PATH (untested).
 _HANDLE: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 _OPENAT2: Final = 437  # the same on every architecture that Python runs on

@@ -170,6 +170,7 @@ class Supervisor:
         self.control = control
         self.alone = task.level == PIDS  # every other process of our namespace is the command's
         # A SIGCHLD makes this readable; the handler has to exist for that, and has nothing to do.
+        # macOS has no pipe2 (untested).
         self.woken, self.waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else _pipe()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self.waker, warn_on_full_buffer=False)
@@ -234,7 +235,7 @@ class Supervisor:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return True
-        except AttributeError:  # not on macOS, where there is nothing to reap but the shell
+        except AttributeError:  # not on macOS (untested), where there is nothing to reap but the shell
             return self._ended()
         return False
 

@@ -238,7 +238,7 @@ def _take_over(fd: int, old: os.stat_result) -> None:
 
 
 def _sync(fd: int) -> None:
-    if sys.platform == "darwin":
+    if sys.platform == "darwin":  # untested
         import fcntl  # noqa: PLC0415 - fsync leaves the data in the drive's cache there
 
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)

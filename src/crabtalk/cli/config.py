@@ -28,7 +28,7 @@ def _check(args: argparse.Namespace) -> int:
     home = find_home(args.home)
     file = home.config_file
     # launchd has no such file.
-    added = {} if sys.platform == "darwin" else service_environment(home.root)
+    added = {} if sys.platform == "darwin" else service_environment(home.root)  # untested
     load_config(file, os.environ | added)
     state = "is fine" if file.exists() else "is not there: the defaults hold"
     print(f"{file} {state}", file=sys.stderr)

@@ -95,7 +95,7 @@ def _logs(args: argparse.Namespace) -> int:
 
 
 def _manager() -> Manager:
-    if sys.platform == "darwin":
+    if sys.platform == "darwin":  # untested
         from crabtalk.launchd import Launchd
 
         return Launchd()

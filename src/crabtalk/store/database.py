@@ -87,7 +87,7 @@ def connect(path: Path, *, writes: bool) -> sqlite3.Connection:
         db.execute("PRAGMA trusted_schema = OFF")
         # Sent to the disk before a commit returns.
         db.execute("PRAGMA synchronous = FULL")
-        if sys.platform == "darwin":  # where fsync leaves it in the disk's own memory
+        if sys.platform == "darwin":  # untested; fsync leaves it in the disk's own memory there
             db.execute("PRAGMA fullfsync = ON")
             db.execute("PRAGMA checkpoint_fullfsync = ON")
         db.execute(f"PRAGMA journal_size_limit = {_LOG_LIMIT_BYTES}")

@@ -36,7 +36,7 @@ def credentials_of(sock: socket.socket) -> Credentials:
     Raises:
         OSError: if the peer is gone, or the system does not tell.
     """
-    if sys.platform == "darwin":
+    if sys.platform == "darwin":  # untested
         raw = sock.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED.size)
         return Credentials(None, _XUCRED.unpack(raw)[1])
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
