@@ -433,6 +433,21 @@ def test_a_secret_is_not_in_the_log_of_a_guest_that_knows_it():
         assert "sk-very-secret" not in "".join(texts)
 
 
+def test_a_secret_that_a_reload_brings_is_in_no_reason_from_then_on():
+    with running_daemon("[secrets]\nold = 'sk-the-old-one'\n") as daemon, daemon.client() as client:
+        agent = declare(client)
+
+        def failing(text):
+            args = json.dumps({"message": text}).encode()
+            return client.call_tool(agent=agent, harness="alarm", tool="refuse", args=args).failed
+
+        assert failing("sk-the-old-one sk-the-new-one") == "[redacted] sk-the-new-one"
+        daemon.configure("[secrets]\nnew = 'sk-the-new-one'\n")
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.logged("configuration read again")
+        assert failing("sk-the-old-one sk-the-new-one") == "[redacted] [redacted]"
+
+
 def test_looping_guests_on_all_workers_leave_others_their_answers():
     with running_daemon("[executor]\nworkers = 2\n[shutdown]\ndrain = 0\n") as daemon:
         with daemon.client() as client:
