@@ -7,7 +7,6 @@ that is dead, and it runs again: at least once across crashes, and never twice w
 Everything that reads a wake and then writes it holds the lock of its key, or of its id where it has none.
 """
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -59,7 +58,7 @@ class WakeService:
         self._locks = Locks()
         self._max_wakes = max_wakes
         self._stored = 0
-        self._running: Counter[Owner] = Counter()  # claimed by this boot
+        self._running: dict[Owner, dict[str, WakeRecord]] = {}  # by id: claimed by this boot
         self._unreleased: set[str] = set()  # those of them that do not run, which the store did not take
         self._forgetting: dict[str, list[WakeRecord]] = {}  # by agent, until that is committed
         self._earlier: Callable[[], None] = lambda: None
@@ -90,8 +89,8 @@ class WakeService:
     ) -> WakeRecord:
         """Wake a harness at an instant, rounded up to a second; a pending wake of its key is replaced.
 
-        `chain` and `depth` are of the invocation that asks, `limit` is how many wakes its harness may have.
-        While the key is running, this is its next occurrence.
+        `chain` and `depth` are of the invocation that asks, `limit` is how many wakes its harness may have
+        made, None if a client asks. While the key is running, this is its next occurrence, and has room.
 
         Raises:
             BadRequest: for an instant, key or image that cannot be; ChainSpent: if the chain has ended.
@@ -113,6 +112,7 @@ class WakeService:
             key,
             created_ms=created_ms,
             chain=None if chain is None else _stored_chain(chain, depth, at_ms, created_ms),
+            by="client" if limit is None else "harness",
         )
         if limit is None:
             await self._insert(record)
@@ -171,7 +171,7 @@ class WakeService:
             running, writes = self._records.claim(record, self.boot_id)
             with trio.CancelScope(shield=True):
                 await self._store.commit(writes)
-            self._running[_owner(running)] += 1
+            self._running.setdefault(_owner(running), {})[running.id] = running
         return running
 
     def is_exhausted(self, record: WakeRecord) -> bool:
@@ -276,8 +276,8 @@ class WakeService:
             await self._store_new(record, replaced, limit)
 
     async def _store_new(self, record: WakeRecord, replaced: WakeRecord | None, limit: int | None) -> None:
-        if replaced is None:
-            self._check_room(_owner(record), limit)
+        if replaced is None or (replaced.by, record.by) == ("client", "harness"):
+            self._check_room(record, limit)
         self._stored += 1  # at once: others are deciding meanwhile
         try:
             with trio.CancelScope(shield=True):
@@ -290,14 +290,31 @@ class WakeService:
         if self.due.add(record.at_ms, record.id):
             self._earlier()
 
-    def _check_room(self, owner: Owner, limit: int | None) -> None:
+    def _check_room(self, record: WakeRecord, limit: int | None) -> None:
+        """Raise Busy unless there is room; for the next occurrence of a wake that runs it was kept."""
+        owner = _owner(record)
+        running = [one for one in self._running.get(owner, {}).values() if one.by == "harness"]
+        if record.key is not None and any(one.key == record.key for one in running):
+            return
         if self._stored >= self._max_wakes:
             raise Busy(f"{self._max_wakes} wakes are stored, which is the most")
         if limit is None:
             return
-        running = self._running[owner]
-        if self._records.count(*owner, limit + running) - running >= limit:
-            raise Busy(f"{limit} wakes of harness `{owner[1]}` are pending, which is its most")
+        made = self._records.count_made(*owner, limit + len(running))
+        if made < limit:
+            return
+        running = [one for one in running if self._records.get(one.id) is not None]
+        kept = sum(map(self._keeps_place, running))
+        if made - len(running) + kept >= limit:
+            also = f", or the next ones of {kept} that run," if kept else ","
+            raise Busy(f"{limit} wakes of harness `{owner[1]}` are pending{also} which is its most")
+
+    def _keeps_place(self, running: WakeRecord) -> bool:
+        """Report whether the next occurrence of a wake that runs is still to come."""
+        if running.key is None:
+            return False
+        following = self._records.by_key(running.agent_id, running.harness, running.key)
+        return following is None or following.by == "client"
 
     def _gone(self, record: WakeRecord) -> None:
         self.due.discard(record.at_ms, record.id)
@@ -306,9 +323,10 @@ class WakeService:
 
     def _unclaim(self, record: WakeRecord) -> None:
         owner = _owner(record)
-        self._running[owner] -= 1
-        if self._running[owner] <= 0:
-            del self._running[owner]
+        running = self._running.get(owner, {})
+        running.pop(record.id, None)
+        if not running:
+            self._running.pop(owner, None)
 
 
 def _owner(record: WakeRecord) -> Owner:

@@ -34,7 +34,7 @@ _KINDS: Final = {  # what a key of each column may start with
     "skill": ("name",),
     "harness": ("name", "elf"),
     "config": ("value",),
-    "wake": ("id", "due", "owner", "key"),
+    "wake": ("id", "due", "owner", "made", "key"),
     "sub": ("id", "last", "event"),
     "kv": ("value", "used"),
     "audit": ("row",),
@@ -99,7 +99,7 @@ def _wakes(reader: Reader) -> Problems:
         expected += sum(map(hash, index_keys(record)))
         if record.key is not None and record.state == "pending":
             expected += hash((key("key", record.agent_id, record.harness, record.key), record.id.encode()))
-    for kind in ("due", "owner"):
+    for kind in ("due", "owner", "made"):
         found += sum(map(hash, keys(reader, "wake", prefix(kind))))
     found += sum(map(hash, entries(reader, "wake", prefix("key"))))
     # Sums of hashes agree unless something is missing or too much; which, is looked up only then.
@@ -121,7 +121,7 @@ def _wakes_not_found(reader: Reader, wakes: Wakes) -> Problems:
 
 
 def _keys_of_no_wake(reader: Reader, wakes: Wakes) -> Problems:
-    for kind in ("due", "owner"):
+    for kind in ("due", "owner", "made"):
         for at in keys(reader, "wake", prefix(kind)):
             leads_to = wakes.get(parts_of(at)[-1])
             if leads_to is None or at not in index_keys(leads_to):

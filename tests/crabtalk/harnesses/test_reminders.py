@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from crabtalk.wire.pb import crabtalk_pb2 as pb
 from daemons import running_daemon
 from guest_images import image
 
@@ -89,6 +90,23 @@ async def test_the_declaration_bounds_how_many_there_are(keeper):
     outcome = await reminders.call("remind", when="in 3 hours", text="tea")
     assert "2" in outcome.failed
     assert len((await reminders.done("list_reminders")).splitlines()) == 2
+
+
+@pytest.mark.trio
+async def test_what_a_person_schedules_ends_no_recurrence(keeper):
+    reminders = keeper("reminders")
+    await reminders.declare(**{**DECLARED, "schedule": 1})
+    await reminders.done("remind", when="every minute", text="tick")
+    wake = pb.ScheduleWakeMsg(
+        agent=reminders.agent,
+        harness="reminders",
+        at_ms=reminders.clock.now_ms() + 3_600_000,
+        payload=b"junk",
+    )
+    await reminders.client.ask(schedule_wake=wake)
+    for _ in range(3):
+        assert (await reminders.next_wake()).outcome == "done"
+        assert len(await reminders.pending()) == 2
 
 
 @pytest.mark.trio

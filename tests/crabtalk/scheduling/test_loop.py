@@ -5,7 +5,7 @@ import json
 import pytest
 import trio
 
-from crabtalk.errors import StoreError
+from crabtalk.errors import Busy, StoreError
 from crabtalk.ids import new_id
 from crabtalk.scheduling.backlog import Pace
 from crabtalk.store.engine import Write
@@ -161,6 +161,29 @@ async def test_a_guest_that_arms_itself_again_first_runs_on(world, natives):
     assert {seen.argument["reason"] for seen in natives.seen} == {"due"}
     chains = [row.chain for row in world.rows()]
     assert len(set(chains)) == 60
+
+
+async def test_what_others_schedule_while_a_wake_runs_takes_not_the_place_of_its_next(world, natives):
+    async def schedule(key, **more):
+        at_ms = world.now_ms + 60_000
+        await world.wakes.schedule(natives.me.id, "clockwork", at_ms, b"", key, limit=1, **more)
+
+    refused = 0
+
+    async def act(seen):
+        nonlocal refused
+        with pytest.raises(Busy):  # as a tool of the harness, called meanwhile
+            await schedule("junk")
+        refused += 1
+        await schedule("tick", chain=seen.context.chain, depth=seen.context.depth)
+
+    natives.add("clockwork", "on_wake", act=act)
+    async with world.alive():
+        await schedule("tick")
+        await trio.sleep(601)
+        assert len(world.wakes.wakes_of(natives.me.id)) == 1
+    assert refused == 10
+    assert world.endings() == ["done"] * 10
 
 
 async def test_cancelled_before_its_instant_it_does_not_run(world, natives, schedule):

@@ -123,6 +123,57 @@ async def test_the_limit_counts_pending_wakes_of_the_harness(world, natives, sch
     await schedule(limit=3)
 
 
+async def test_what_clients_schedule_is_not_of_the_harness_own_number(world, schedule):
+    for n in range(5):
+        await schedule(key=f"c{n}")
+    await schedule(limit=1)
+    with pytest.raises(Busy, match="1 wakes of harness `clockwork` are pending, which is its most"):
+        await schedule(limit=1)
+    with pytest.raises(Busy):
+        await schedule(limit=1, key="c0")  # that would be a second one of its own
+    assert len(world.wakes.wakes_of((await schedule()).agent_id)) == 7
+
+
+async def test_the_next_occurrence_of_a_running_key_has_room_whatever_came_meanwhile(world, schedule):
+    first = await schedule(limit=2, key="k")
+    running = await world.wakes.claim(first.id)
+    await schedule(limit=2)
+    with pytest.raises(Busy, match=r"2 wakes of .* are pending, or the next ones of 1 that run, which"):
+        await schedule(limit=2)
+    await schedule(limit=2, key="k")
+    await schedule(limit=2, key="k")  # in the place of the one before it
+    with pytest.raises(Busy, match=r"2 wakes of .* are pending, which is its most"):
+        await schedule(limit=2)
+    await world.engine.commit(world.wakes.removal(running))
+    with pytest.raises(Busy):  # before the service has heard of that end, too
+        await schedule(limit=2)
+    world.wakes.ended(running)
+    with pytest.raises(Busy):
+        await schedule(limit=2, key="other")
+
+
+async def test_a_place_is_kept_for_as_long_as_its_wake_runs(world, schedule):
+    running = await world.wakes.claim((await schedule(limit=1, key="k")).id)
+    await schedule(key="k")  # a client's, for which no place was kept
+    with pytest.raises(Busy):
+        await schedule(limit=1)
+    await world.engine.commit(world.wakes.removal(running))
+    world.wakes.ended(running)
+    await schedule(limit=1)
+
+
+async def test_the_next_occurrence_has_room_where_everybody_has_too_many(world, schedule):
+    running = await world.wakes.claim((await schedule(limit=1, key="k")).id)
+    world.wakes._max_wakes = 2
+    await schedule()
+    with pytest.raises(Busy, match="2 wakes are stored, which is the most"):
+        await schedule()
+    await schedule(limit=1, key="k")
+    await world.engine.commit(world.wakes.removal(running))
+    world.wakes.ended(running)
+    assert world.wakes.statistics().stored == 2
+
+
 async def test_the_limit_holds_for_many_at_once(world, natives, schedule):
     refused = 0
 

@@ -205,6 +205,19 @@ def test_counting_and_listing_stop_at_a_limit(engine):
     assert wakes.by_owner("01AGENT", "os", 0) == []
 
 
+def test_what_a_harness_made_itself_is_counted_alone(engine):
+    wakes = Wakes(engine)
+    records = [wake(f"W{n}", at_ms=n, by="harness" if n < 4 else "client") for n in range(9)]
+    for record in records:
+        engine.apply(wakes.insert(record))
+    assert [wakes.count_made("01AGENT", "os", limit) for limit in (3, 40)] == [3, 4]
+    assert wakes.count_made("01AGENT", "o", 40) == 0
+    assert engine.check() == []
+    for record in records:
+        engine.apply(wakes.remove(record))
+    assert engine.scan_keys("wake") == []
+
+
 def test_the_same_key_replaces_in_one_batch(engine):
     wakes = Wakes(engine)
     old, new = wake("W1", key="k"), wake("W2", at_ms=7000, key="k")

@@ -1,8 +1,9 @@
 """Wakes: instants at which harnesses are run.
 
 A wake is a record under its id, and keys without values that lead there: by instant, so that a restart
-fills the due-set from keys alone; by owner; by its owner's key, while it is pending. A running wake keeps
-its instant, so that a restart after a crash finds it again, with the claim of the boot that ran it.
+fills the due-set from keys alone; by owner; by owner again, if the harness made it itself, so that those are
+counted alone; by its owner's key, while it is pending. A running wake keeps its instant, so that a restart
+after a crash finds it again, with the claim of the boot that ran it.
 """
 
 from collections.abc import Iterator
@@ -47,6 +48,7 @@ class WakeRecord:
     claim: str | None = None  # while running: the id of the boot that runs it
     created_ms: int = 0
     chain: ChainRecord | None = None
+    by: Literal["client", "harness"] = "client"  # who scheduled it
 
 
 class Due(NamedTuple):
@@ -96,6 +98,10 @@ class Wakes:
         """Return how many wakes a harness has, or all of an agent's; counts no further than `limit`."""
         return sum(1 for _ in self._owned(agent_id, harness, limit))
 
+    def count_made(self, agent_id: str, harness: str, limit: int) -> int:
+        """Return how many of a harness's wakes it scheduled itself; counts no further than `limit`."""
+        return sum(1 for _ in self._keys(("made", agent_id, harness), limit))
+
     def by_key(self, agent_id: str, harness: str, wake_key: str) -> WakeRecord | None:
         """Return the pending wake of this key, None if there is none."""
         wake_id = self._pending(agent_id, harness, wake_key)
@@ -132,7 +138,10 @@ class Wakes:
 
     def _owned(self, agent_id: str, harness: str | None, limit: int | None) -> Iterator[bytes]:
         owner = ("owner", agent_id) if harness is None else ("owner", agent_id, harness)
-        return islice(keys(self._engine, COLUMN, prefix(*owner), min(limit or _PAGE, _PAGE)), limit)
+        return self._keys(owner, limit)
+
+    def _keys(self, parts: tuple[str, ...], limit: int | None) -> Iterator[bytes]:
+        return islice(keys(self._engine, COLUMN, prefix(*parts), min(limit or _PAGE, _PAGE)), limit)
 
     def _indexed(self, record: WakeRecord) -> list[Write]:
         writes = [
@@ -155,10 +164,13 @@ class Wakes:
         return None if raw is None else raw.decode(errors="replace")
 
 
-def index_keys(record: WakeRecord) -> tuple[bytes, bytes]:
-    """Return the keys that lead to a wake for as long as it is there: by instant, by owner."""
+def index_keys(record: WakeRecord) -> tuple[bytes, ...]:
+    """Return the keys that lead to a wake for as long as it is there: by instant, by owner, by maker."""
     due = key("due", record.at_ms, record.id)
-    return due, key("owner", record.agent_id, record.harness, record.at_ms, record.id)
+    owner = key("owner", record.agent_id, record.harness, record.at_ms, record.id)
+    if record.by == "client":
+        return due, owner
+    return due, owner, key("made", record.agent_id, record.harness, record.id)
 
 
 def _key_of(record: WakeRecord, wake_key: str) -> bytes:
