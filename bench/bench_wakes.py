@@ -65,6 +65,8 @@ class Clockwork:
     async def require_entry(self, _agent, _harness, _entry):
         """Agree: it has what is asked for."""
 
+    require_ready = require_entry
+
 
 def _now_ms() -> float:
     import time

@@ -76,6 +76,7 @@ class Natives:
         self.agents = {}
         self.entries = {}  # (harness, entry) -> async function of (seen), whose result is the outcome
         self.unloadable = {}  # harness -> why
+        self.unlinkable = {}
         self.bounds = Bounds()
         self.seen = []
 
@@ -121,6 +122,11 @@ class Natives:
             raise BadRequest(self.unloadable[harness])
         if (harness, entry) not in self.entries:
             raise BadRequest(f"harness `{harness}` has no `{entry}`")
+
+    async def require_ready(self, agent, harness, entry):
+        await self.require_entry(agent, harness, entry)
+        if harness in self.unlinkable:
+            raise BadRequest(self.unlinkable[harness])
 
     def declaration(self, agent, harness):
         if not any(known == harness for known, _ in self.entries):

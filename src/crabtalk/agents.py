@@ -203,6 +203,23 @@ class AgentService:
             use = "scheduled" if entry == "on_wake" else "subscribed"
             raise BadRequest(f"harness `{harness}` exports no `{entry}`, so it cannot be {use}")
 
+    async def require_ready(
+        self, agent: AgentRecord, harness: str, entry: Literal["on_wake", "on_notify"]
+    ) -> None:
+        """As `require_entry`, and link: what is bound has to be there as well.
+
+        Raises:
+            NotFound, BadRequest: as `require_entry`; BadRequest also if something cannot be bound.
+        """
+        await self.require_entry(agent, harness, entry)
+        one = self.declaration(agent, harness)
+        if one.builtin:
+            return
+        try:
+            await self.linker.link(self.linker.ready(agent.id, one))
+        except Unusable as error:
+            raise BadRequest(f"harness `{harness}` cannot be linked: {error}") from error
+
     # Changes
 
     def add_listener(self, listener: Listener) -> None:

@@ -20,7 +20,7 @@ from crabtalk.ids import new_id
 from crabtalk.runs import Run
 from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.audit import Audit, AuditRow, DoneRows
-from crabtalk.tools import Done, Failed, Outcome, Trapped
+from crabtalk.tools import Done, Failed, Outcome, Trapped, never_began
 from crabtalk.work import Work
 
 logger = logging.getLogger(__name__)
@@ -135,6 +135,8 @@ class Journal:
             self._defer(self._audit.row(row))
         elif (writes := _writes(end, row)) is not None:
             await self._commit([*writes, *self._audit.row(row)])
+        elif never_began(end.outcome):
+            return  # nobody hears of what was not
         self._tell((end,))
 
     def refuse(self, work: Work, error: RequestError) -> None:

@@ -39,10 +39,19 @@ class Starter:
         return self._agents.agent(agent_id)
 
     async def require_entry(self, agent: AgentRecord, harness: str, entry: Entry) -> None:
-        """Return if `entry` of that harness could be started now; an agent itself always could.
+        """Return if that harness has `entry`; an agent itself has every one.
 
         Raises:
             NotFound, BadRequest: as `AgentService.require_entry`.
         """
         if harness != AGENT_ITSELF:
             await self._agents.require_entry(agent, harness, entry)
+
+    async def require_ready(self, agent: AgentRecord, harness: str, entry: Entry) -> None:
+        """Return if `entry` of that harness could be started now; an agent itself always could.
+
+        Raises:
+            NotFound, BadRequest: as `AgentService.require_ready`.
+        """
+        if harness != AGENT_ITSELF:
+            await self._agents.require_ready(agent, harness, entry)

@@ -142,6 +142,11 @@ Outcome = Done | Failed | Trapped
 OUTCOMES: Final = (Done, Failed, Trapped)  # for isinstance, which takes six times as long with a union
 
 
+def never_began(outcome: Outcome) -> bool:
+    """Report whether there was no guest: its image did not load, or what it declares was not to be bound."""
+    return type(outcome) is Trapped and outcome.kind in {"load", "link"}
+
+
 class ToolProvider(Protocol):
     """Tools of one kind."""
 

@@ -23,7 +23,7 @@ from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.audit import Audit, AuditRow, Ending
 from crabtalk.store.interfaces.subscriptions import DeliveryRecord, Subscriptions
-from crabtalk.tools import Outcome, Trigger
+from crabtalk.tools import Outcome, Trigger, never_began
 from crabtalk.work import ON_NOTIFY, Work
 
 logger = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ class Deliveries:
         if agent is None:
             return f"there is no agent with the id `{owner[0]}`"
         try:
-            await self._targets.require_entry(agent, owner[1], ON_NOTIFY)
+            await self._targets.require_ready(agent, owner[1], ON_NOTIFY)
         except RequestError as error:
             return error.message
         return None
@@ -175,7 +175,8 @@ class Deliveries:
             if agent is None:
                 return
             try:
-                await self._runner.run(_work(delivery, queue, agent))
+                if never_began(await self._runner.run(_work(delivery, queue, agent))):
+                    await self._release(delivery, queue)  # it may be long until it can
             except (Busy, NotFound, ShuttingDown):
                 delivery.refusals += 1
             except RequestError as error:
@@ -214,6 +215,7 @@ class Deliveries:
                     return
                 try:
                     await self._store.commit(self._records.save_delivery(delivery.record))
+                    delivery.claimed = False
                 except StoreError:
                     logger.exception(
                         "event %s counts an attempt that it did not have", delivery.record.event_id
@@ -228,8 +230,8 @@ class Deliveries:
             await self._end_unrun(delivery, queue, "failed", f"{error.code}: {error.message}")
 
     def end_writes(self, delivery: "_Delivery", outcome: Outcome) -> list[Write] | None:
-        """Return what ends an event, None if it is to run again: the daemon stopped its guest."""
-        if was_cut_off(outcome, stopping=self._stopping.is_set()):
+        """Return what ends an event, None if it is to run again: it did not begin, or was cut off."""
+        if never_began(outcome) or was_cut_off(outcome, stopping=self._stopping.is_set()):
             return None
         return self._removal(delivery.record)
 

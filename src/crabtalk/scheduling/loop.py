@@ -33,7 +33,7 @@ from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.agents import AgentRecord
 from crabtalk.store.interfaces.audit import Audit, AuditRow, Ending
 from crabtalk.store.interfaces.wakes import WakeRecord
-from crabtalk.tools import Outcome, Trigger
+from crabtalk.tools import Outcome, Trigger, never_began
 from crabtalk.work import ON_WAKE, Work
 from crabtalk.work_queue import Overloaded
 
@@ -251,7 +251,7 @@ class WakeLoop:
             self._wakes.ended(record)
         else:
             await self._wakes.release(record)
-        return fate
+        return _Fate.BLOCKED if ending.never_began else fate
 
     def _note_busy(self, record: WakeRecord, error: RequestError) -> None:
         """Decide when a wake that the executor did not take is tried again."""
@@ -295,8 +295,8 @@ class WakeLoop:
         )
 
     def finish(self, record: WakeRecord, outcome: Outcome) -> list[Write] | None:
-        """Return what ends an occurrence, None if it is to run again: the daemon stopped its guest."""
-        if was_cut_off(outcome, stopping=self._stopping):
+        """Return what ends an occurrence, None if it is to run again: it did not begin, or was cut off."""
+        if never_began(outcome) or was_cut_off(outcome, stopping=self._stopping):
             return None
         return self._wakes.removal(record)
 
@@ -309,7 +309,7 @@ class WakeLoop:
         if agent is None:
             return f"there is no agent with the id `{agent_id}`"
         try:
-            await self._targets.require_entry(agent, harness, ON_WAKE)
+            await self._targets.require_ready(agent, harness, ON_WAKE)
         except RequestError as error:
             return error.message
         return None
@@ -370,8 +370,10 @@ class _Ending:
         self._loop = loop
         self._record = record
         self.offered = False  # whether the executor got what ends the wake
+        self.never_began = False
 
     def __call__(self, outcome: Outcome, _row: AuditRow) -> list[Write] | None:
+        self.never_began = never_began(outcome)
         writes = self._loop.finish(self._record, outcome)
         self.offered = writes is not None
         return writes

@@ -19,11 +19,18 @@ class Targets(Protocol):
         """Return the agent, None if there is none."""
 
     async def require_entry(self, agent: AgentRecord, harness: str, entry: Entry) -> None:
-        """Return if `entry` of that harness could be started now; an agent itself always could.
+        """Return if that harness has `entry`; an agent itself has every one.
 
         Raises:
             NotFound: if the agent declares no such harness, or its image is not here.
             BadRequest: if the image does not load, or has no such entry.
+        """
+
+    async def require_ready(self, agent: AgentRecord, harness: str, entry: Entry) -> None:
+        """Return if `entry` of that harness could be started now; an agent itself always could.
+
+        Raises:
+            NotFound, BadRequest: as `require_entry`; BadRequest also if what it declares cannot be bound.
         """
 
 

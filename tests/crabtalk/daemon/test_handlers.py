@@ -356,6 +356,39 @@ async def test_a_wake_runs_and_what_it_publishes_arrives(client, bell, served):
     assert not (await client.ask(list_wakes=pb.ListWakesMsg(agent=agent))).wakes
 
 
+async def test_a_directory_that_is_gone_for_a_while_costs_no_wake_and_no_event(
+    client, bell, served, tmp_path
+):
+    place = tmp_path / "place"
+    place.mkdir()
+    agent = await bell(files=str(place), topics=["alarm:*"])
+    asking = pb.SubscribeEventMsg(source="ring", target_harness=f"{agent}/alarm")
+    await client.ask(subscribe_event=asking)
+    place.rmdir()
+    now_ms = served.runtime.clock.now_ms()
+    wake = pb.ScheduleWakeMsg(agent=agent, harness="alarm", at_ms=now_ms, payload=b"up")
+    made = await client.ask(schedule_wake=wake)
+    await client.ask(publish_event=pb.PublishEventMsg(source="ring", payload="x"))
+
+    async def blocked():
+        await trio.lowlevel.checkpoint()
+        return served.runtime.loop.statistics().blocked == 1
+
+    await until(blocked)
+    assert list((await client.ask(list_invocations=pb.ListInvocationsMsg())).invocations) == []
+    assert served.runtime.wakes.get(made.id).state == "pending"
+    assert served.runtime.bus.statistics().waiting == 1
+    place.mkdir()
+    await client.ask(update_agent=pb.UpdateAgentMsg(agent=agent, config='{"description": "again"}'))
+
+    async def both():
+        rows = (await client.ask(list_invocations=pb.ListInvocationsMsg())).invocations
+        return rows if len(rows) >= 2 else None
+
+    rows = await until(both)
+    assert sorted((row.trigger, row.outcome) for row in rows) == [("event", "done"), ("wake", "done")]
+
+
 async def _equal(asking, expected):
     return await asking() == expected
 

@@ -361,6 +361,39 @@ async def test_an_undeliverable_event_waits_and_is_missed_after_a_day(world, nat
         assert world.bus.statistics().missed == 1
 
 
+async def test_what_cannot_be_linked_keeps_its_event(world, natives, subscribe):
+    natives.unlinkable["listener"] = "root `/gone`: no such file or directory"
+    async with world.alive():
+        await subscribe("n")
+        event = await world.bus.publish("n", "x")
+        await trio.sleep(3600)
+        assert (natives.seen, world.rows()) == ([], [])
+        natives.unlinkable.clear()
+        await trio.sleep(601)
+    (row,) = world.rows()
+    assert (row.outcome, row.subject, row.attempt) == ("done", event.id, 1)
+
+
+async def test_a_link_that_fails_just_before_the_run_keeps_the_event(world, natives, subscribe):
+    async def act(_seen):
+        natives.unlinkable["listener"] = "root `/gone`: no such file or directory"
+        return Trapped("link", natives.unlinkable["listener"])
+
+    natives.add("listener", "on_notify", act=act)
+    async with world.alive():
+        await subscribe("n")
+        event = await world.bus.publish("n", "x")
+        await trio.sleep(DAY_S)
+        assert len(natives.seen) == 1
+        assert world.rows() == []
+        (waiting,) = Subscriptions(world.engine).all_deliveries()
+        assert waiting.attempt == 1  # nothing counts that did not begin
+        await trio.sleep(700)
+    (row,) = world.rows()
+    assert (row.outcome, row.subject) == ("missed", event.id)
+    assert row.message.endswith(natives.unlinkable["listener"])
+
+
 async def test_it_is_delivered_when_the_image_comes_back(world, natives, subscribe):
     async with world.alive():
         await subscribe("n")

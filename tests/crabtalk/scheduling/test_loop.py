@@ -436,6 +436,41 @@ async def test_it_is_found_again_without_being_told(world, natives, schedule):
         assert len(natives.seen) == 1
 
 
+async def test_what_cannot_be_linked_keeps_its_wake(world, natives, schedule):
+    natives.unlinkable["clockwork"] = "root `/gone`: no such file or directory"
+    async with world.alive():
+        record = await schedule(10)
+        await trio.sleep(3600)
+        assert (natives.seen, world.rows()) == ([], [])
+        assert world.loop.statistics().blocked == 1
+        natives.unlinkable.clear()
+        await trio.sleep(601)
+    (row,) = world.rows()
+    assert (row.outcome, row.subject, row.attempt) == ("done", record.id, 1)
+
+
+async def test_a_link_that_fails_just_before_the_run_keeps_the_wake(world, natives, schedule):
+    """The queue may be long: what was there when it was looked for is gone when its turn comes."""
+
+    async def act(_seen):
+        natives.unlinkable["clockwork"] = "root `/gone`: no such file or directory"
+        return Trapped("link", natives.unlinkable["clockwork"])
+
+    natives.add("clockwork", "on_wake", act=act)
+    natives.add("watcher", "on_notify")
+    async with world.alive():
+        await world.bus.subscribe("harness:trap", target_harness=(natives.me.id, "watcher"))
+        record = await schedule(10, key="k")
+        await trio.sleep(DAY_S)
+        assert len(natives.seen) == 1
+        assert world.rows() == []
+        assert (world.wakes.get(record.id), world.loop.statistics().blocked) == (record, 1)
+        await trio.sleep(700)
+    (row,) = world.rows()
+    assert (row.outcome, row.subject) == ("missed", record.id)
+    assert row.message.endswith(natives.unlinkable["clockwork"])
+
+
 async def test_undeliverable_for_a_day_is_missed_with_a_row_and_an_event(world, natives, schedule):
     natives.add("watcher", "on_notify")
     async with world.alive():
