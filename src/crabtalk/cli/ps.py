@@ -38,12 +38,14 @@ def run(args: argparse.Namespace) -> int:
         broken = _broken(client, names)
     if args.json:
         figures = {"running": stats.running, "queued": stats.queue_depth, "spilled_wakes": stats.spilled}
+        figures["blocked_wakes"] = stats.blocked_wakes
         parts = {"invocations": running, "pending_wakes": stats.pending_wakes, "next_wakes": wakes}
         print_json({**figures, **_plain(parts), "broken": [_broken_facts(*one) for one in broken]})
         return DONE
+    waiting = f", {stats.blocked_wakes} blocked" if stats.blocked_wakes else ""
     print(
         f"{stats.running} running, {stats.queue_depth} queued; "
-        f"{stats.pending_wakes} wakes pending, {stats.spilled} spilled"
+        f"{stats.pending_wakes} wakes pending, {stats.spilled} spilled{waiting}"
     )
     if running:
         _print_running(running, names)

@@ -39,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
         "queued": stats.queue_depth,
         "pending_wakes": stats.pending_wakes,
         "spilled_wakes": stats.spilled,
+        "blocked_wakes": stats.blocked_wakes,
     }
     if args.json:
         print_json(facts)
@@ -56,6 +57,7 @@ def _absent(args: argparse.Namespace) -> int:
 
 
 def _rows(facts: dict[str, Any]) -> dict[str, str]:
+    waiting = f", {facts['blocked_wakes']} blocked" if facts["blocked_wakes"] else ""
     since = show_instant(round((time.time() - facts["uptime_s"]) * 1000))
     return {
         "daemon": f"running since {since}, {show_span(facts['uptime_s'] * 1000)}",
@@ -64,5 +66,5 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
         "version": facts["version"],
         "agents": str(facts["agents"]),
         "invocations": f"{facts['running_invocations']} running, {facts['queued']} queued",
-        "wakes": f"{facts['pending_wakes']} pending, {facts['spilled_wakes']} spilled",
+        "wakes": f"{facts['pending_wakes']} pending, {facts['spilled_wakes']} spilled{waiting}",
     }

@@ -29,6 +29,7 @@ def get_config(runtime: Runtime, _request: Request) -> pb.ServerMessage:
 def get_stats(runtime: Runtime, _request: Request) -> pb.ServerMessage:
     """Return what there is, in numbers."""
     executor = runtime.executor.statistics()
+    wakes, loop = runtime.wakes.statistics(), runtime.loop.statistics()
     return pb.ServerMessage(
         stats=pb.Stats(
             uptime_secs=int(runtime.clock.monotonic() - runtime.boot.started_s),
@@ -38,8 +39,9 @@ def get_stats(runtime: Runtime, _request: Request) -> pb.ServerMessage:
             version=runtime.version,
             queue_depth=executor.queue.queued,
             running=executor.queue.running,
-            pending_wakes=runtime.wakes.statistics().stored,
-            spilled=runtime.loop.statistics().spilled,
+            pending_wakes=wakes.stored - wakes.running,
+            spilled=loop.spilled,
+            blocked_wakes=loop.blocked,
         )
     )
 

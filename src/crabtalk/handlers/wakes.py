@@ -1,7 +1,6 @@
 """Requests about wakes."""
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Final
 
 import trio
@@ -33,19 +32,23 @@ async def cancel_wake(runtime: Runtime, request: Request) -> pb.ServerMessage:
 
 
 async def list_wakes(runtime: Runtime, request: Request) -> pb.ServerMessage:
-    """Return the wakes of a harness, of an agent, or those of everybody that are due next.
+    """Return the first wakes of a harness, of an agent, or of everybody: pending and running ones.
 
-    With their payloads they may be more than a reply holds: then the first ones.
+    With their payloads they may be more than a reply holds: then fewer.
     """
     body = request.body
-    found: Iterable[WakeRecord]
+    agent_ids: list[str] | None = None
     if body.agent:
-        agent = runtime.agents.get(body.agent)
-        owned = partial(runtime.wakes.wakes_of, agent.id, body.harness or None, _LISTED)
-        found = await trio.to_thread.run_sync(owned)  # megabytes, at worst
-    else:
-        found = (one for one in runtime.wakes.upcoming(_LISTED) if body.harness in {"", one.harness})
-    return pb.ServerMessage(wake_list=pb.WakeList(wakes=first_fitting(map(_info, found))))
+        agent_ids = [runtime.agents.get(body.agent).id]
+    elif body.harness:
+        agent_ids = [agent.id for agent in runtime.agents.all()]
+
+    def read() -> list[pb.WakeInfo]:
+        found = runtime.wakes.upcoming(_LISTED, agent_ids, body.harness or None)
+        return first_fitting(map(_info, found))
+
+    found = await trio.to_thread.run_sync(read)  # megabytes, at worst
+    return pb.ServerMessage(wake_list=pb.WakeList(wakes=found))
 
 
 HANDLERS: Final[Mapping[str, Handler[Runtime]]] = {

@@ -135,6 +135,10 @@ class Backlog:
         """How many wait for a harness that cannot be run."""
         return sum(len(one.items) for one in self._blocked.values())
 
+    def is_blocked(self, owner: Owner) -> bool:
+        """Report whether wakes wait for this harness."""
+        return owner in self._blocked
+
     def spilled(self, now_ms: int) -> int:
         """Count what is due and waits for its turn."""
         waiting = sum(map(len, self._waiting.values()))

@@ -27,7 +27,7 @@ from crabtalk.scheduling.occurrence import (
     unrun_row,
     was_cut_off,
 )
-from crabtalk.scheduling.targets import Owner, Runner, Targets
+from crabtalk.scheduling.targets import Owner, Runner, Targets, name_of
 from crabtalk.scheduling.wakes import MAX_ATTEMPTS, WakeService
 from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.agents import AgentRecord
@@ -215,9 +215,10 @@ class WakeLoop:
             self._backlog.postpone(item, at + _BROKEN_S)
 
     async def _deliver(self, item: Item, epoch: int) -> _Fate:
+        why = await self._why_not(item.owner)
         agent = self._targets.agent(item.agent_id)
-        if agent is None or await self._why_not(item.owner) is not None:
-            return _Fate.BLOCKED
+        if agent is None or why is not None:
+            return self._cannot(item.owner, why)
         record = await self._wakes.claim(item.id)
         if record is None:
             return _Fate.ENDED
@@ -232,13 +233,14 @@ class WakeLoop:
         """Run a claimed wake; whatever happens, it has ended then or is given back."""
         ending = _Ending(self, record)
         fate = _Fate.ENDED
+        why: str | None = None
         try:
             await self._runner.run(self._work(record, agent, epoch, ending))
         except (Busy, ShuttingDown) as error:
             fate = _Fate.BUSY
             self._note_busy(record, error)
-        except NotFound:
-            fate = _Fate.BLOCKED
+        except NotFound as error:
+            fate, why = _Fate.BLOCKED, error.message
         except RequestError as error:
             await self._refused(record, error, ending)
             return _Fate.ENDED
@@ -251,7 +253,8 @@ class WakeLoop:
             self._wakes.ended(record)
         else:
             await self._wakes.release(record)
-        return _Fate.BLOCKED if ending.never_began else fate
+        why = why or ending.never_began
+        return self._cannot(_owner(record), why) if why else fate
 
     def _note_busy(self, record: WakeRecord, error: RequestError) -> None:
         """Decide when a wake that the executor did not take is tried again."""
@@ -301,6 +304,17 @@ class WakeLoop:
         return self._wakes.removal(record)
 
     # Wakes that cannot be delivered
+
+    def _cannot(self, owner: Owner, why: str | None) -> _Fate:
+        """Say so in the log, once until the harness is asked for again and can be run."""
+        if not self._backlog.is_blocked(owner):
+            logger.warning(
+                "wakes of %s wait until it can be run: %s",
+                name_of(owner),
+                why or "its agent is gone",
+                extra={"agent": owner[0], "harness": owner[1]},
+            )
+        return _Fate.BLOCKED
 
     async def _why_not(self, owner: Owner) -> str | None:
         """Say why a harness cannot be woken, None if it can."""
@@ -363,6 +377,10 @@ class WakeLoop:
         return await self._wakes.end_unrun(wake_id, writes) is not None
 
 
+def _owner(record: WakeRecord) -> Owner:
+    return record.agent_id, record.harness
+
+
 class _Ending:
     """What the executor calls when the guest of a wake has ended."""
 
@@ -370,10 +388,10 @@ class _Ending:
         self._loop = loop
         self._record = record
         self.offered = False  # whether the executor got what ends the wake
-        self.never_began = False
+        self.never_began = ""  # why there was no guest
 
     def __call__(self, outcome: Outcome, _row: AuditRow) -> list[Write] | None:
-        self.never_began = never_began(outcome)
+        self.never_began = outcome.message or outcome.kind if never_began(outcome) else ""
         writes = self._loop.finish(self._record, outcome)
         self.offered = writes is not None
         return writes

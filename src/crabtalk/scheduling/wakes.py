@@ -7,8 +7,9 @@ that is dead, and it runs again: at least once across crashes, and never twice w
 Everything that reads a wake and then writes it holds the lock of its key, or of its id where it has none.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from typing import Final
 
 import trio
@@ -40,6 +41,7 @@ class WakeStatistics:
 
     stored: int  # pending, or running
     earliest_ms: int | None  # of those that are not due yet, or wait
+    running: int = 0  # claimed by this life of the daemon
 
 
 class WakeService:
@@ -239,17 +241,30 @@ class WakeService:
         return self._records.get(wake_id) if is_id(wake_id) else None
 
     def wakes_of(self, agent_id: str, harness: str | None = None, limit: int = _LISTED) -> list[WakeRecord]:
-        """Return the wakes of a harness, or of all of an agent's, in order."""
-        return sorted(self._records.by_owner(agent_id, harness, limit), key=lambda one: (one.at_ms, one.id))
+        """Return the first wakes of a harness, or of all of an agent's, in order."""
+        return list(self.upcoming(limit, [agent_id], harness))
 
-    def upcoming(self, limit: int) -> Iterator[WakeRecord]:
-        """Return the wakes that are due next, of everybody, each read when it is asked for."""
-        found = (self._records.get(due.id) for due in self.due.first(limit))
+    def upcoming(
+        self, limit: int, agent_ids: Iterable[str] | None = None, harness: str | None = None
+    ) -> Iterator[WakeRecord]:
+        """Return the first wakes of everybody, or of some agents, as the store has them: running ones too.
+
+        Each is read when it is asked for; from any thread. `harness` goes with `agent_ids` only.
+        """
+        if agent_ids is None:
+            dues = self._records.keys(limit=limit)
+        else:
+            most = None if harness is None else limit  # one harness's come in order
+            dues = nsmallest(
+                limit, (due for one in agent_ids for due in self._records.dues(one, harness, most))
+            )
+        found = (self._records.get(due.id) for due in dues)
         return (record for record in found if record is not None)
 
     def statistics(self) -> WakeStatistics:
         """Count."""
-        return WakeStatistics(self._stored, self.due.earliest())
+        running = sum(map(len, self._running.values()))
+        return WakeStatistics(self._stored, self.due.earliest(), running)
 
     def _load(self) -> int:
         after: Due | None = None

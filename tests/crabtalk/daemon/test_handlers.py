@@ -357,7 +357,7 @@ async def test_a_wake_runs_and_what_it_publishes_arrives(client, bell, served):
 
 
 async def test_a_directory_that_is_gone_for_a_while_costs_no_wake_and_no_event(
-    client, bell, served, tmp_path
+    client, bell, served, tmp_path, caplog
 ):
     place = tmp_path / "place"
     place.mkdir()
@@ -376,7 +376,16 @@ async def test_a_directory_that_is_gone_for_a_while_costs_no_wake_and_no_event(
 
     await until(blocked)
     assert list((await client.ask(list_invocations=pb.ListInvocationsMsg())).invocations) == []
-    assert served.runtime.wakes.get(made.id).state == "pending"
+    stats = await client.ask(get_stats=pb.GetStatsMsg())
+    assert (stats.pending_wakes, stats.spilled, stats.blocked_wakes) == (1, 0, 1)
+    for question in ({}, {"agent": agent}, {"harness": "alarm"}):
+        listed = await client.ask(list_wakes=pb.ListWakesMsg(**question))
+        assert [(one.id, one.state) for one in listed.wakes] == [(made.id, "pending")]
+    (warned,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert warned == (
+        "wakes of harness `alarm` wait until it can be run: harness `alarm` cannot be linked: "
+        f"root `{place}`: no such file or directory"
+    )
     assert served.runtime.bus.statistics().waiting == 1
     place.mkdir()
     await client.ask(update_agent=pb.UpdateAgentMsg(agent=agent, config='{"description": "again"}'))

@@ -316,9 +316,31 @@ async def test_locks_are_gone_when_nobody_holds_them(world, schedule):
     assert len(world.wakes._locks) == 0
 
 
-async def test_upcoming_are_the_soonest_of_everybody(world, natives, schedule):
+async def test_upcoming_are_the_first_of_everybody_that_have_not_ended(world, natives, schedule):
     other = natives.add_agent("other")
     late = await schedule(START_MS + 9000)
     soon = await world.wakes.schedule(other.id, "clockwork", START_MS + 1000)
     assert list(world.wakes.upcoming(10)) == [soon, late]
     assert list(world.wakes.upcoming(1)) == [soon]
+    world.wakes.due.pop_due(START_MS + 10_000, 10)  # they are due, and wait for their turn
+    running = await world.wakes.claim(soon.id)
+    assert list(world.wakes.upcoming(10)) == [running, late]
+    statistics = world.wakes.statistics()
+    assert (statistics.stored, statistics.running) == (2, 1)
+
+
+async def test_the_first_of_a_harness_are_looked_for_among_its_own(world, natives, schedule):
+    natives.add("another", "on_wake")
+    natives.add("zebra", "on_wake")
+    other = natives.add_agent("other")
+    for n in range(5):
+        await schedule(START_MS + n * 1000)
+    first = await world.wakes.schedule(other.id, "zebra", START_MS + 6000)
+    second = await world.wakes.schedule(natives.me.id, "zebra", START_MS + 7000)
+    await world.wakes.schedule(natives.me.id, "another", START_MS + 9000)
+    everybody = [natives.me.id, other.id]
+    assert list(world.wakes.upcoming(3, everybody, "zebra")) == [first, second]
+    assert list(world.wakes.upcoming(1, everybody, "zebra")) == [first]
+    soonest = list(world.wakes.upcoming(5, [natives.me.id]))
+    assert [one.at_ms for one in soonest] == [START_MS + n * 1000 for n in range(5)]
+    assert world.wakes.wakes_of(natives.me.id, limit=5) == soonest

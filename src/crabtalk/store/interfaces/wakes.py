@@ -94,6 +94,15 @@ class Wakes:
         found = (self.get(parts_of(at)[-1]) for at in self._owned(agent_id, harness, limit))
         return [record for record in found if record is not None]
 
+    def dues(self, agent_id: str, harness: str | None = None, limit: int | None = None) -> Iterator[Due]:
+        """Walk the wakes of a harness by instant, or those of all of an agent's, one harness after the other.
+
+        Reads no records.
+        """
+        for at in self._owned(agent_id, harness, limit):
+            *_, at_ms, wake_id = parts_of(at)
+            yield Due(int(at_ms), wake_id)
+
     def count(self, agent_id: str, harness: str | None = None, limit: int | None = None) -> int:
         """Return how many wakes a harness has, or all of an agent's; counts no further than `limit`."""
         return sum(1 for _ in self._owned(agent_id, harness, limit))

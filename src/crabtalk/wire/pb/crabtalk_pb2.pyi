@@ -965,7 +965,7 @@ class ConfigMsg(_message.Message):
     def __init__(self, config: _Optional[str] = ...) -> None: ...
 
 class Stats(_message.Message):
-    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "queue_depth", "running", "pending_wakes", "spilled")
+    __slots__ = ("uptime_secs", "active_conversations", "registered_agents", "active_model", "version", "queue_depth", "running", "pending_wakes", "spilled", "blocked_wakes")
     UPTIME_SECS_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
     REGISTERED_AGENTS_FIELD_NUMBER: _ClassVar[int]
@@ -975,6 +975,7 @@ class Stats(_message.Message):
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     PENDING_WAKES_FIELD_NUMBER: _ClassVar[int]
     SPILLED_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_WAKES_FIELD_NUMBER: _ClassVar[int]
     uptime_secs: int
     active_conversations: int
     registered_agents: int
@@ -984,7 +985,8 @@ class Stats(_message.Message):
     running: int
     pending_wakes: int
     spilled: int
-    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., queue_depth: _Optional[int] = ..., running: _Optional[int] = ..., pending_wakes: _Optional[int] = ..., spilled: _Optional[int] = ...) -> None: ...
+    blocked_wakes: int
+    def __init__(self, uptime_secs: _Optional[int] = ..., active_conversations: _Optional[int] = ..., registered_agents: _Optional[int] = ..., active_model: _Optional[str] = ..., version: _Optional[str] = ..., queue_depth: _Optional[int] = ..., running: _Optional[int] = ..., pending_wakes: _Optional[int] = ..., spilled: _Optional[int] = ..., blocked_wakes: _Optional[int] = ...) -> None: ...
 
 class AgentEventMsg(_message.Message):
     __slots__ = ("agent", "sender", "kind", "content", "timestamp", "tool_calls", "tool_output", "tool_is_error", "ephemeral")
