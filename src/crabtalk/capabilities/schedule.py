@@ -41,11 +41,9 @@ def schedule(wakes: WakeService, limit: int) -> tuple[Capability, ...]:
             return int(await wakes.cancel(wake_id, (who.agent.id, who.harness)))
 
     @capability("crabtalk.wake.list")
-    def list_wakes(call: Call) -> list[dict[str, object]]:
+    async def list_wakes(call: Call) -> bytes:
         who = caller_of(call)
         with explained():
-            found = wakes.wakes_of(who.agent.id, who.harness)
-        pending = (one for one in found if one.state == "pending")
-        return [{"id": one.id, "key": one.key or "", "at_ms": one.at_ms} for one in pending]
+            return await wakes.pending_of((who.agent.id, who.harness))
 
     return (schedule_wake, cancel_wake, list_wakes)

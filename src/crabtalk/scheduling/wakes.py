@@ -7,6 +7,7 @@ that is dead, and it runs again: at least once across crashes, and never twice w
 Everything that reads a wake and then writes it holds the lock of its key, or of its id where it has none.
 """
 
+import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
@@ -33,6 +34,7 @@ GRANULARITY_MS: Final = 1000
 
 _PAGE: Final = 10_000
 _LISTED: Final = 1000
+_LISTED_BYTES: Final = 16 << 20  # of a list for a harness: more than a hundred thousand wakes with short keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,15 @@ class WakeService:
         """Return the first wakes of a harness, or of all of an agent's, in order."""
         return list(self.upcoming(limit, [agent_id], harness))
 
+    async def pending_of(self, owner: Owner) -> bytes:
+        """Return all wakes of a harness that do not run, in order: JSON of their ids, keys and instants.
+
+        Raises:
+            TooLarge: if it would be too long: nobody is to take a part for the whole.
+            StoreError: if the store does not work.
+        """
+        return await trio.to_thread.run_sync(self._pending_of, owner)  # there may be many to read
+
     def upcoming(
         self, limit: int, agent_ids: Iterable[str] | None = None, harness: str | None = None
     ) -> Iterator[WakeRecord]:
@@ -275,6 +286,24 @@ class WakeService:
             stored += len(page)
             after = page[-1]
         return stored
+
+    def _pending_of(self, owner: Owner) -> bytes:
+        parts: list[bytes] = []
+        left_bytes = _LISTED_BYTES
+        for due in self._records.dues(*owner):
+            trio.from_thread.check_cancelled()
+            one = self._records.get(due.id)
+            if one is None or one.state == "running":
+                continue
+            values = {"id": one.id, "key": one.key or "", "at_ms": one.at_ms}
+            part = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
+            left_bytes -= len(part) + 1
+            if left_bytes < 0:
+                raise TooLarge(
+                    f"more than {len(parts)} wakes are pending, which is the most that a list holds"
+                )
+            parts.append(part)
+        return b"[%b]" % b",".join(parts)
 
     async def _require(self, agent_id: str, harness: str) -> None:
         agent = self._targets.agent(agent_id)

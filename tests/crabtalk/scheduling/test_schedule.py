@@ -28,7 +28,7 @@ def guest(world, natives, bind, new_call):
 
 
 async def listed(guest):
-    return json.loads(guest("crabtalk.wake.list"))
+    return json.loads(await guest.wait("crabtalk.wake.list"))
 
 
 async def test_scheduling_listing_and_cancelling(world, guest):
@@ -47,6 +47,28 @@ async def test_an_empty_key_is_none(world, guest):
         await me.wait("crabtalk.wake.schedule", START_MS, b"", "")
     assert [one["key"] for one in await listed(me)] == ["", ""]
     assert {world.wakes.get(one["id"]).key for one in await listed(me)} == {None}
+
+
+async def test_a_list_is_whole_however_many_there_are(world, natives, guest):
+    for n in range(1200):
+        await world.wakes.schedule(natives.me.id, "clockwork", START_MS, b"", f"k{n}")
+    me = guest()
+    last = (await me.wait("crabtalk.wake.schedule", START_MS + 60_000, b"", "last")).decode()
+    found = await listed(me)
+    assert len(found) == 1201
+    assert found[-1] == {"id": last, "key": "last", "at_ms": START_MS + 60_000}
+    assert {one["key"] for one in found} == {"last", *(f"k{n}" for n in range(1200))}
+
+
+async def test_a_list_that_would_be_too_long_says_so(guest, monkeypatch):
+    monkeypatch.setattr("crabtalk.scheduling.wakes._LISTED_BYTES", 200)
+    me = guest()
+    for _ in range(2):
+        await me.wait("crabtalk.wake.schedule", START_MS, b"", "")
+    assert len(await listed(me)) == 2
+    await me.wait("crabtalk.wake.schedule", START_MS, b"", "")
+    with pytest.raises(Refused, match="more than 2 wakes are pending, which is the most that a list holds"):
+        await listed(me)
 
 
 async def test_others_wakes_are_not_there(world, natives, guest):
