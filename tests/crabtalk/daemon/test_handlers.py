@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from crabtalk import accounting, executor
-from crabtalk.config import Config, ExecutorConfig
+from crabtalk.config import Config, ExecutorConfig, LogConfig
 from crabtalk.dispatch import CONNECTION_FIELDS, REQUEST_FIELDS
 from crabtalk.errors import StoreError
 from crabtalk.handlers import calls
@@ -396,6 +396,29 @@ async def test_a_directory_that_is_gone_for_a_while_costs_no_wake_and_no_event(
 
     rows = await until(both)
     assert sorted((row.trigger, row.outcome) for row in rows) == [("event", "done"), ("wake", "done")]
+
+
+async def test_who_subscribed_to_it_hears_of_each_start(alarm):
+    store = MemoryEngine()
+    async with serving(store) as first:
+        await first.client.put("alarm", alarm)
+        agent = await first.client.declare("ann", "alarm")
+        await first.client.ask(
+            subscribe_event=pb.SubscribeEventMsg(source="daemon:started", target_harness=f"{agent}/alarm")
+        )
+    async with serving(store, Config(log=LogConfig(level="debug"))) as second:
+
+        async def rows():
+            return (await second.client.ask(list_invocations=pb.ListInvocationsMsg())).invocations
+
+        (row,) = await until(rows)
+        assert (row.trigger, row.agent, row.harness, row.tool, row.outcome) == (
+            "event", agent, "alarm", "on_notify", "done"
+        )  # fmt: skip
+        text = next(line.text for line in second.runtime.logs.recent() if "daemon:started" in line.text)
+        heard, source = text.removeprefix("heard ").rsplit(" from ", 1)
+        assert source == "daemon:started"
+        assert json.loads(heard) == {"boot": 2, "version": second.runtime.version}
 
 
 async def _equal(asking, expected):
