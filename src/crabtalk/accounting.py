@@ -3,7 +3,9 @@
 Sizes and digests of arguments and results go into a row, never their bytes. Knows neither queue nor guests.
 """
 
+import math
 from collections import OrderedDict
+from collections.abc import Hashable
 from hashlib import sha256
 from typing import Final
 
@@ -129,26 +131,27 @@ def ending_of(outcome: Outcome) -> Ending:
 
 
 class Floods:
-    """Decides which refusals get a row: of many for one harness, the first and then one every ten seconds."""
+    """Decides which refusals get a row: of many of one kind, the first and then one every ten seconds."""
 
     def __init__(self) -> None:
-        self._since: OrderedDict[tuple[str, str], tuple[float, int]] = (
-            OrderedDict()
-        )  # when listed, more since
+        self._since: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()  # when listed, more since
         self.unlisted = 0
 
     def note(self, work: Work, error: RequestError, now_s: float) -> int | None:
         """Return how many went unlisted before this one, None if this one is only counted."""
         if error.code not in _FLOODING:
             return 0
-        owner = work.agent.id, work.harness
-        listed_s, more = self._since.get(owner, (-_QUIET_S, 0))
+        return self.note_one((work.agent.id, work.harness), now_s)
+
+    def note_one(self, kind: Hashable, now_s: float) -> int | None:
+        """As `note`, of a kind that comes in floods."""
+        listed_s, more = self._since.get(kind, (-math.inf, 0))
         if now_s - listed_s < _QUIET_S:
-            self._since[owner] = listed_s, more + 1
+            self._since[kind] = listed_s, more + 1
             self.unlisted += 1
             return None
-        self._since[owner] = now_s, 0
-        self._since.move_to_end(owner)
+        self._since[kind] = now_s, 0
+        self._since.move_to_end(kind)
         if len(self._since) > _FLOODS:
             self._since.popitem(last=False)
         return more

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import trio
 
+from crabtalk.accounting import Floods
 from crabtalk.chains import MAX_DEPTH, Chain
 from crabtalk.clock import Clock
 from crabtalk.errors import BadRequest, Busy, CrabtalkError, NotFound, TooLarge
@@ -96,6 +97,7 @@ class Bus:
         self._emitted, self._to_emit = trio.open_memory_channel[tuple[str, str, ChainRecord | None]](_EMITTED)
         self._forgetting: dict[str, list[Queue]] = {}
         self._published = self._lost = self._dropped = 0
+        self._floods = Floods()  # of the daemon's own events, by subscription
         self._ended_chains: OrderedDict[str, None] = OrderedDict()  # those that were told of
 
     async def load(self) -> None:
@@ -352,16 +354,20 @@ class Bus:
         ]
         for queue in full:
             self._lost += 1
-            if refuse_when_full:
-                writes += self._lost_row(queue, event, chain)
+            # Of the daemon's own there may be many: one for each trap.
+            more = 0 if refuse_when_full else self._floods.note_one(queue.record.id, at)
+            if more is not None:
+                writes += self._lost_row(queue, event, chain, more)
         return Prepared(event, writes, places, self)
 
-    def _lost_row(self, queue: Queue, event: Event, chain: ChainRecord | None) -> list[Write]:
+    def _lost_row(self, queue: Queue, event: Event, chain: ChainRecord | None, more: int) -> list[Write]:
         agent = self._targets.agent(queue.owner[0])
         record = _delivery(queue, queue.next_seq, event, chain)
-        why = (
-            f"subscription {queue.record.id} has {len(queue.places)} events waiting, and none gets delivered"
-        )
+        why = f"subscription {queue.record.id} has {len(queue.places)} events waiting"
+        if queue.is_stuck(self._clock.monotonic()):
+            why += ", and none gets delivered"
+        if more:
+            why += f" ({more} more that it lost were not listed)"
         name = "" if agent is None else agent.name
         return self._audit.row(unrun_row(record, queue.owner, name, "refused", why, event.published_at_ms))
 

@@ -292,6 +292,25 @@ async def test_a_stuck_subscriber_loses_events_with_a_row_and_holds_up_nobody(wo
     assert natives.payloads().count("kept") == MAX_WAITING
 
 
+async def test_what_a_full_queue_loses_of_the_daemons_own_has_rows_too(world, natives, subscribe):
+    async with world.alive():
+        full = await subscribe("harness:trap")
+        natives.unloadable["listener"] = "no"
+        for number in range(MAX_WAITING + 5):
+            world.bus.emit("harness:trap", {"number": number})
+            if number % 500 == 0:
+                await trio.sleep(0.1)
+        await trio.sleep(11)
+        (first,) = world.rows()
+        assert (first.outcome, first.harness, first.reason) == ("refused", "listener", "harness:trap")
+        assert first.message == f"subscription {full.id} has 1000 events waiting"
+        world.bus.emit("harness:trap", {})
+        await trio.sleep(1)
+        _, second = world.rows()
+        assert second.message.endswith("(4 more that it lost were not listed)")
+        assert world.bus.statistics().lost == 6
+
+
 async def test_a_full_executor_delays_events_and_loses_none(natives, world, subscribe):
     async def act(_seen):
         await trio.sleep(1)
