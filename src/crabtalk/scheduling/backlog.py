@@ -6,7 +6,10 @@ backlog of one does not delay another's. A wake whose key is running waits for t
 a harness that cannot be run wait together until it can, or until they are given up.
 
 A wake stands in the due-set until it is due, then here, by its id alone: one that was cancelled or replaced
-meanwhile is found to be gone when its turn comes.
+meanwhile is found to be gone when its turn comes. Whose it is, its record says, and a step reads a few.
+What is found of an agent that has enough in its lane, or of a harness that cannot be run, is put aside as the
+due-set keeps it, in a few bytes, and read again when there is room: so a million of one agent's cost little,
+and hold nobody up for long.
 """
 
 import heapq
@@ -16,13 +19,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from crabtalk.scheduling.due_set import DueSet
+from crabtalk.scheduling.due_set import Due, DueSet
 from crabtalk.scheduling.targets import Owner
 from crabtalk.store.interfaces.wakes import WakeRecord
 
 STEP_S: Final = 30.0  # the longest sleep before the wall clock is read again
 _LEAST_S: Final = 0.001  # and the shortest, so that a rounded instant is not waited for in ever smaller steps
 _LOOKS: Final = 64  # records read in one step, so that a step is a millisecond or two
+_PAUSE_S: Final = 0.002  # after a step that read so many and started none, so that others have the loop
+_HELD: Final = 64  # of one agent's in a lane
+_REFILL: Final = 16  # of one harness's, at once
+_LOST: Final = 1000  # given up at once
 _RETRY_S: Final = 60.0  # how soon a harness that could not be run is asked for again, at first
 _MAX_RETRY_S: Final = 600.0
 
@@ -73,6 +80,9 @@ class _Lane:
     def __len__(self) -> int:
         return self._size
 
+    def held(self, agent_id: str) -> int:
+        return len(self._queues.get(agent_id, ()))
+
     def put(self, item: Item, *, first: bool = False) -> None:
         queue = self._queues.setdefault(item.agent_id, deque())
         (queue.appendleft if first else queue.append)(item)
@@ -100,7 +110,7 @@ class _Blocked:
     since: float
     retry_at: float
     retry_s: float = _RETRY_S
-    items: deque[Item] = field(default_factory=deque)
+    items: DueSet = field(default_factory=DueSet)
 
 
 class Backlog:
@@ -115,6 +125,7 @@ class Backlog:
         self._find = find
         self._on_time = _Lane()
         self._late = _Lane()
+        self._crowds: dict[Owner, DueSet] = {}  # found due, of agents that have enough in a lane
         self._running: dict[str, Item] = {}
         self._of_agent: Counter[str] = Counter()
         self._waiting: dict[tuple[str, str, str], deque[Item]] = {}  # by what is in flight
@@ -124,6 +135,7 @@ class Backlog:
         self._tokens = float(pace.late_burst)
         self._tokens_at = 0.0
         self._more = False
+        self._pause_s = 0.0
 
     @property
     def running(self) -> int:
@@ -142,7 +154,7 @@ class Backlog:
     def spilled(self, now_ms: int) -> int:
         """Count what is due and waits for its turn."""
         waiting = sum(map(len, self._waiting.values()))
-        lanes = len(self._on_time) + len(self._late)
+        lanes = len(self._on_time) + len(self._late) + sum(map(len, self._crowds.values()))
         return self._due.due_count(now_ms) + lanes + waiting + len(self._postponed)
 
     def is_late(self, item: Item, now_ms: int) -> bool:
@@ -160,12 +172,13 @@ class Backlog:
             self._begin(item)
             taken.append(item)
         self._more = looks.left == 0 and len(self._running) < self._pace.workers
+        self._pause_s = 0.0 if taken else _PAUSE_S
         return taken
 
     def wait_s(self, now_ms: int, at: float) -> float | None:
         """Return how long nothing can start unless something else happens, None for as long as that."""
         if self._more:
-            return 0.0
+            return self._pause_s
         return max(_LEAST_S, min(waits)) if (waits := list(self._waits(now_ms, at))) else None
 
     def finish(self, item: Item) -> None:
@@ -188,8 +201,10 @@ class Backlog:
     def block(self, item: Item, at: float) -> None:
         """Let go of an item whose harness cannot be run; others of that harness join it."""
         self.finish(item)
-        blocked = self._blocked.setdefault(item.owner, _Blocked(at, at + _RETRY_S))
-        blocked.items.append(item)
+        if item.owner not in self._blocked:
+            crowd = self._crowds.pop(item.owner, None) or DueSet()
+            self._blocked[item.owner] = _Blocked(at, at + _RETRY_S, items=crowd)
+        self._blocked[item.owner].items.add(item.at_ms, item.id)
 
     def to_retry(self, at: float) -> list[Owner]:
         """Return the harnesses that are to be asked for again, each to be handed to `unblock` or `keep`."""
@@ -205,16 +220,15 @@ class Backlog:
             if owner[0] == agent_id:
                 blocked.retry_at = at
 
-    def unblock(self, owner: Owner, now_ms: int) -> None:
+    def unblock(self, owner: Owner) -> None:
         """Let the wakes of a harness that can be run again take their turns."""
         if blocked := self._blocked.pop(owner, None):
-            for item in reversed(blocked.items):
-                self._put(item, now_ms, first=True)
+            self._crowds[owner] = blocked.items
 
-    def keep(self, owner: Owner, at: float, lost_before_ms: int) -> list[Item]:
+    def keep(self, owner: Owner, at: float, lost_before_ms: int) -> list[Due]:
         """Keep a harness blocked, and return those of its wakes that are given up: due before an instant.
 
-        None is before the harness was asked for twice.
+        None is before the harness was asked for twice. Of very many, the rest comes when it is asked again.
         """
         blocked = self._blocked.get(owner)
         if blocked is None:
@@ -223,8 +237,9 @@ class Backlog:
         blocked.retry_at = at + blocked.retry_s
         if at - blocked.since < _RETRY_S:
             return []
-        lost = [item for item in blocked.items if item.at_ms < lost_before_ms]
-        blocked.items = deque(item for item in blocked.items if item.at_ms >= lost_before_ms)
+        lost = blocked.items.pop_due(lost_before_ms - 1, _LOST) if lost_before_ms > 0 else []
+        if len(lost) == _LOST:
+            blocked.retry_at = at
         if not blocked.items:
             del self._blocked[owner]
         return lost
@@ -258,12 +273,38 @@ class Backlog:
 
     def _look(self, lane: _Lane, looks: "_Looks", since_ms: int, until_ms: int) -> bool:
         """Move what is due into a lane; report whether there was any."""
-        found = self._due.pop_due(until_ms, looks.left, since_ms=max(0, since_ms)) if until_ms >= 0 else []
+        if until_ms < 0:
+            return False
+        since_ms = max(0, since_ms)
+        found = self._from_crowds(lane, looks, since_ms, until_ms)
+        if not found:
+            found = self._due.pop_due(until_ms, looks.left, since_ms=since_ms)
         looks.left -= len(found)
         for due in found:
             if record := self._find(due.id):
-                lane.put(Item(due.at_ms, due.id, record.agent_id, record.harness, record.key))
+                self._sort(Item(due.at_ms, due.id, record.agent_id, record.harness, record.key), lane)
         return bool(found)
+
+    def _from_crowds(self, lane: _Lane, looks: "_Looks", since_ms: int, until_ms: int) -> list[Due]:
+        """Take from what was put aside, for an agent that has room again and nothing in its lane."""
+        for owner, crowd in self._crowds.items():
+            if self._has_room(owner[0]) and not lane.held(owner[0]):
+                found = crowd.pop_due(until_ms, min(looks.left, _REFILL), since_ms=since_ms)
+                if found:
+                    del self._crowds[owner]
+                    if crowd:
+                        self._crowds[owner] = crowd  # behind all others
+                    return found
+        return []
+
+    def _sort(self, item: Item, lane: _Lane) -> None:
+        """Put what was found where it belongs."""
+        if item.owner in self._blocked:
+            self._blocked[item.owner].items.add(item.at_ms, item.id)
+        elif lane.held(item.agent_id) < _HELD:
+            lane.put(item)
+        else:
+            self._crowds.setdefault(item.owner, DueSet()).add(item.at_ms, item.id)
 
     def _may_start(self, item: Item, now_ms: int) -> bool:
         """Report whether an item may start; put it where it waits if not."""
@@ -272,7 +313,7 @@ class Backlog:
         if item.at_ms > now_ms:  # the clock was set back
             self._due.add(item.at_ms, item.id)
         elif item.owner in self._blocked:
-            self._blocked[item.owner].items.append(item)
+            self._blocked[item.owner].items.add(item.at_ms, item.id)
         elif item.flight in self._waiting:
             self._waiting[item.flight].append(item)
         else:
@@ -298,13 +339,19 @@ class Backlog:
             yield min(blocked.retry_at for blocked in self._blocked.values()) - at
         if len(self._running) >= self._pace.workers:
             return  # what else is due waits for one of them to end
-        earliest = self._due.earliest()
+        earliest = self._earliest(0)
         late_before = now_ms - self._late_ms
         if self._late.next_agent(self._has_room) or (earliest is not None and earliest <= late_before):
             yield (1 - self._tokens) / self._pace.late_per_s
-        upcoming = self._due.earliest(max(0, late_before + 1))
+        upcoming = self._earliest(max(0, late_before + 1))
         if upcoming is not None:
             yield min(STEP_S, (upcoming - now_ms) / 1000)
+
+    def _earliest(self, since_ms: int) -> int | None:
+        """Return when the first wake is due that could start then."""
+        sets = [self._due, *(crowd for owner, crowd in self._crowds.items() if self._has_room(owner[0]))]
+        instants = (found for one in sets if (found := one.earliest(since_ms)) is not None)
+        return min(instants, default=None)
 
 
 @dataclass(slots=True)

@@ -334,15 +334,16 @@ class WakeLoop:
             why = await self._why_not(owner)
             now_ms = self._clock.now_ms()
             if why is None:
-                self._backlog.unblock(owner, now_ms)
+                self._backlog.unblock(owner)
                 self.ring()
                 return
-            for item in self._backlog.keep(owner, self._clock.monotonic(), now_ms - MISSED_MS):
-                await self._miss(item, why)
+            for due in self._backlog.keep(owner, self._clock.monotonic(), now_ms - MISSED_MS):
+                await self._miss(due.id, why)
+            self.ring()
         except Exception:
             logger.exception("asking again for harness `%s` failed inside the daemon", owner[1])
 
-    async def _miss(self, item: Item, why: str) -> None:
+    async def _miss(self, wake_id: str, why: str) -> None:
         prepared: Prepared | None = None
 
         def event(record: WakeRecord) -> list[Write]:
@@ -351,7 +352,7 @@ class WakeLoop:
             return list(prepared.writes)
 
         try:
-            ended = await self._end_unrun(item.id, "missed", f"not delivered for 24 hours: {why}", event)
+            ended = await self._end_unrun(wake_id, "missed", f"not delivered for 24 hours: {why}", event)
         except BaseException:
             if prepared is not None:
                 prepared.abandoned()
