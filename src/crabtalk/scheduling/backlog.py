@@ -29,6 +29,7 @@ _LOOKS: Final = 64  # records read in one step, so that a step is a millisecond 
 _PAUSE_S: Final = 0.002  # after a step that read so many and started none, so that others have the loop
 _HELD: Final = 64  # of one agent's in a lane
 _REFILL: Final = 16  # of one harness's, at once
+_EXPLORED: Final = 16  # in each step, whatever is in the lanes already
 _LOST: Final = 1000  # given up at once
 _RETRY_S: Final = 60.0  # how soon a harness that could not be run is asked for again, at first
 _MAX_RETRY_S: Final = 600.0
@@ -167,6 +168,7 @@ class Backlog:
         while self._postponed and self._postponed[0][0] <= at:
             self._put(heapq.heappop(self._postponed)[2], now_ms, first=True)
         looks = _Looks(_LOOKS)
+        self._explore(now_ms, looks)
         taken: list[Item] = []
         while len(self._running) < self._pace.workers and (item := self._next(now_ms, looks)):
             self._begin(item)
@@ -281,9 +283,22 @@ class Backlog:
             found = self._due.pop_due(until_ms, looks.left, since_ms=since_ms)
         looks.left -= len(found)
         for due in found:
-            if record := self._find(due.id):
-                self._sort(Item(due.at_ms, due.id, record.agent_id, record.harness, record.key), lane)
+            if item := self._read(due):
+                self._sort(item, lane)
         return bool(found)
+
+    def _explore(self, now_ms: int, looks: "_Looks") -> None:
+        """Look at a few more that are due, so that agents are found behind another's many, and take turns."""
+        for due in self._due.pop_due(now_ms, _EXPLORED):
+            looks.left -= 1
+            if item := self._read(due):
+                self._sort(item, self._late if self.is_late(item, now_ms) else self._on_time)
+
+    def _read(self, due: Due) -> Item | None:
+        record = self._find(due.id)
+        if record is None:
+            return None
+        return Item(due.at_ms, due.id, record.agent_id, record.harness, record.key)
 
     def _from_crowds(self, lane: _Lane, looks: "_Looks", since_ms: int, until_ms: int) -> list[Due]:
         """Take from what was put aside, for an agent that has room again and nothing in its lane."""
