@@ -198,6 +198,58 @@ async def test_clients_of_the_older_era_hear_of_changed_tools(way, daemon, ann):
         assert await names(client) == TOOLS
 
 
+async def test_clients_of_the_newer_era_hear_of_another_image(way, daemon, ann):
+    async with (
+        Client(way(), mode="auto") as client,
+        client.listen(tools_list_changed=True, resources_list_changed=True) as news,
+    ):
+        await trio.to_thread.run_sync(swap, daemon, ann)
+        with trio.fail_after(10):
+            heard = {type(await anext(news)).__name__ for _ in range(2)}
+        assert heard == {"ToolsListChanged", "ResourcesListChanged"}
+        await check_swapped(client)
+
+
+async def test_clients_of_the_older_era_hear_of_another_image(way, daemon, ann):
+    heard = {"ToolListChangedNotification": trio.Event(), "ResourceListChangedNotification": trio.Event()}
+
+    async def hear(message):
+        if (name := type(message).__name__) in heard:
+            heard[name].set()
+
+    async with Client(way(), mode="legacy", message_handler=hear) as client:
+        assert len(await names(client)) == 10
+        await trio.sleep(0.5)  # for its stream of news to be open
+        await trio.to_thread.run_sync(swap, daemon, ann)
+        with trio.fail_after(10):
+            for event in heard.values():
+                await event.wait()
+        await check_swapped(client)
+
+
+def swap(daemon, agent):
+    """Let the second harness run another image, with other tools and another usage."""
+    elf = image_path("echo").read_bytes()
+    sha256 = hashlib.sha256(elf).hexdigest()
+    with daemon.client() as client:
+        client.put_harness(name="other", elf=elf, sha256=sha256)
+        client.upgrade_harness(agent=agent, name="other", sha256=sha256, confirm=True)
+
+
+async def check_swapped(client):
+    """Check that the first harness is as it was and the second what `swap` made of it."""
+    assert await names(client) == [*TOOLS, "b__echo"]
+    assert said(await client.call_tool("b__echo", {"text": "it is I"})) == (False, "it is I")
+    with pytest.raises(MCPError, match="there is no tool"):
+        await client.call_tool("b__say", {"text": "still here?"})
+    resources = (await client.list_resources(cache_mode="bypass")).resources
+    assert [str(one.uri) for one in resources] == ["harness://alarm/usage", "harness://other/usage"]
+    for resource, usage in zip(resources, ("Rings.", "`echo` says back what it is told."), strict=True):
+        read = await client.read_resource(str(resource.uri), cache_mode="bypass")
+        assert [one.text for one in read.contents] == [usage]
+        assert resource.size == len(usage)
+
+
 def change(daemon, agent):
     """Take the second harness away."""
     with daemon.client() as client:
