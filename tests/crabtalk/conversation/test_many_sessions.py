@@ -18,6 +18,9 @@ pytestmark = pytest.mark.trio
 
 SESSIONS = 200
 PIECES = 20
+LONGEST_LEAD = 4  # pieces; 2 were measured
+MEDIAN_PING_S = 0.25
+WORST_PING_S = 1.0  # 0.02 were measured
 MOST_OF_SESSION = 100 << 10  # bytes; about 20 KiB were measured
 
 
@@ -29,11 +32,19 @@ def resident_bytes():
 
 
 async def test_two_hundred_slow_streams_leave_everybody_else_alone():
-    async def pause():
-        await trio.sleep(0.05)
+    everybody, progress, leads = trio.Event(), [], []
 
     def slow(_request):
-        return [step for _ in range(PIECES) for step in (pause, TextDelta("word "))] + [Finished("stop")]
+        number = len(progress)
+        progress.append(0)  # pieces that were taken
+
+        async def pause():
+            leads.append(progress[number] - min(progress))
+            await trio.sleep(0.05)
+            progress[number] += 1
+
+        pieces = [step for _ in range(PIECES) for step in (pause, TextDelta("word "))]
+        return [everybody.wait, *pieces, Finished("stop")]
 
     async with conversing(*[slow] * SESSIONS) as daemon:
         client, runtime = daemon.client, daemon.runtime
@@ -53,6 +64,7 @@ async def test_two_hundred_slow_streams_leave_everybody_else_alone():
             for number in range(SESSIONS):
                 nursery.start_soon(talk, number)
             await daemon.model.until_asked(SESSIONS)
+            everybody.set()
             while len(ended) < SESSIONS:
                 before = time.perf_counter()
                 await client.ask(ping=pb.PingMsg())
@@ -63,10 +75,11 @@ async def test_two_hundred_slow_streams_leave_everybody_else_alone():
         assert all(ending.text == "word " * PIECES for _, ending in ended)
         # One after the other they would take over three minutes.
         assert elapsed < 30
-        assert sorted(pings)[len(pings) // 2] < 0.25
+        assert sorted(pings)[len(pings) // 2] < MEDIAN_PING_S
+        assert max(pings) < WORST_PING_S
         assert (max(memory) - before_bytes) / SESSIONS < MOST_OF_SESSION
-        # Fair: those that began first did not keep the others waiting until their end.
-        assert {number % 4 for number, _ in ended[:100]} == {0, 1, 2, 3}
+        # Fair: nobody has many more pieces than whoever has the fewest.
+        assert max(leads) <= LONGEST_LEAD
 
 
 async def test_there_is_a_bound_on_turns_of_one_session():
