@@ -27,7 +27,8 @@ class Terminal:
         if self.pid == 0:
             os.environ.pop("NO_COLOR", None)
             os.environ.update({"LC_ALL": "C.UTF-8", "TERM": "xterm-256color", **environment})
-            os.execv(command[0], command)
+            # Not `execv`: readline, which pytest imports, sets COLUMNS behind the back of `os.environ`.
+            os.execve(command[0], command, os.environ)
         os.set_inheritable(self.master, False)  # else the next terminal's program keeps this one open
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
@@ -94,6 +95,35 @@ class Terminal:
             return False
         self.shown += data.decode(errors="replace")
         return bool(data)
+
+
+def screen(shown, columns, lines):
+    """Return the lines that a terminal shows, those that scrolled away first.
+
+    It knows what moves the cursor and what erases; everything else that begins as a sequence does nothing.
+    """
+    rows, row, column = [""], 0, 0
+    for part in re.findall(rf"{SEQUENCE.pattern}|.", shown, re.DOTALL):
+        number, what = int(re.sub(r"\D", "", part) or 1), part[-1] if part[:2] == "\x1b[" else part
+        if what == "\n" or (column == columns and part.isprintable()):
+            row, column = row + 1, 0 if part != "\n" else column
+            rows += [""] * (row + 1 - len(rows))
+        if what == "\r":
+            column = 0
+        elif what == "\b":
+            column = max(0, column - 1)
+        elif part.isprintable():
+            rows[row] = rows[row].ljust(column)[:column] + part + rows[row][column + 1 :]
+            column += 1
+        elif what == "A" and len(part) > 1:
+            row = max(row - number, len(rows) - lines, 0)
+        elif what == "C" and len(part) > 1:
+            column = min(column + number, columns - 1)
+        elif what == "D" and len(part) > 1:
+            column = max(0, column - number)
+        elif part == "\x1b[J":
+            rows[row:] = [rows[row][:column]]
+    return [one.rstrip() for one in rows]
 
 
 def crabtalk(*arguments, **options):

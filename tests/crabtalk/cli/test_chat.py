@@ -7,13 +7,14 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 
 import pytest
 
 from berm.cli.exits import DONE, HOST_ERROR, INTERRUPTED, USAGE
 from daemons import running_daemon
 from guest_images import image_path
-from terminals import QUERY, crabtalk
+from terminals import QUERY, SEQUENCE, crabtalk, screen
 
 CONFIG = """[models]
 default = "demo"
@@ -192,7 +193,7 @@ def test_a_second_control_c_leaves(chat):
 
 def test_control_c_clears_what_was_typed(chat):
     terminal = chat("ann").wait_for("ann>").type("never mind").wait_for("never mind").type("\x03")
-    terminal.wait_for("ann>").say("this").wait_for("You said: this").wait_for("ann>")
+    terminal.wait_for("never mind").wait_for("ann>").say("this").wait_for("You said: this").wait_for("ann>")
     assert terminal.type("\x03").wait_for("Ctrl-C again").wait_for("ann>").type("\x04").ended() == DONE
 
 
@@ -248,6 +249,43 @@ def test_a_dumb_terminal_gets_lines(chat):
     terminal.wait_for("Ctrl-C again").wait_for("ann>").type("\x04")
     assert terminal.ended() == DONE
     assert "\x1b" not in terminal.shown
+
+
+def test_a_small_vt100_shows_everything_once(chat):
+    terminal = chat("ann", TERM="vt100", columns=30, lines=6).wait_for("ann>").say("slow please")
+    terminal.wait_for("sixteen").wait_for("ann>").say("read a.txt").wait_for("Found").wait_for("code")
+    terminal.wait_for("ann>").type("/q").wait_for("/quit").say("uit")
+    assert terminal.ended() == DONE
+    shown = screen(terminal.shown, columns=30, lines=6)
+    assert [one for one in shown if re.search("one|seven|twelve|sixteen|look|Found|two", one)] == [
+        "one two three four five six",
+        "seven eight nine ten eleven",
+        "twelve thirteen fourteen",
+        "fifteen sixteen",
+        "Let me look.",
+        "Found",
+        " • one",
+        " • two",
+    ]
+    assert sorted(one[:8] for one in shown if " read {" in one) == ["  ✓ read", "  ✗ read"]
+    # It stays in the terminal's own scrollback, and nothing is sent that a VT100 takes for something else.
+    sent = set(SEQUENCE.findall(terminal.shown))
+    assert not {"\x1b[?1049h", "\x1b[?47h", "\x1b[2J", "\x1b[H"} & sent
+    assert not [one for one in sent if "38;" in one or "48;" in one]
+    assert "\x1b]" not in terminal.shown
+
+
+def test_when_the_terminal_goes_away_the_turn_goes_on(chat, client):
+    terminal = chat("ann").wait_for("ann>").say("slow please").wait_for("one two")
+    terminal.close()
+    assert os.waitstatus_to_exitcode(terminal.status) in {DONE, -signal.SIGHUP}  # and not on an error
+    handle = newest(client).file_path
+    ends = time.monotonic() + 15
+    while len(told := client.get_conversation_history(file_path=handle).messages) < 2:
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+    assert [one.role for one in told] == ["user", "assistant"]
+    assert told[1].content.endswith("sixteen")
 
 
 def test_no_colour_is_used_where_none_is_wanted(chat):

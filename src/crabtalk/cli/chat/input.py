@@ -82,7 +82,8 @@ def quiet() -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, before)
+        with contextlib.suppress(termios.error, OSError):  # the terminal may have gone away
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, before)
 
 
 class LineInput:
@@ -167,9 +168,13 @@ class EditorInput:
         """Keep the history in a file that nobody else may read; complete `words`, with what they mean."""
         from prompt_toolkit import PromptSession
         from prompt_toolkit.history import FileHistory, InMemoryHistory
+        from prompt_toolkit.output import ColorDepth
         from prompt_toolkit.output.vt100 import Vt100_Output
 
-        output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        term = os.environ.get("TERM", "")
+        # A VT100 takes the parts of a colour's number for styles of their own, and blinks.
+        depth = ColorDepth.DEPTH_1_BIT if term.startswith("vt") else None
+        output = Vt100_Output.from_pty(sys.stdout, term=term, default_color_depth=depth)
         output.enable_cpr = False  # nothing is asked of the terminal
         kept = FileHistory(str(history)) if _prepared(history) else InMemoryHistory()
         self._editor: PromptSession[str] = PromptSession(

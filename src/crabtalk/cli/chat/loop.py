@@ -169,6 +169,9 @@ class Chat:
                     await self._do(text)
         except (Leaving, Left, EOFError):
             pass
+        except OSError:
+            if not self._attention.is_gone:  # nobody reads what is written any more
+                raise
         with contextlib.suppress(OSError):  # the terminal may have gone away
             self._view.end()
             if farewell := self._session.farewell():
