@@ -31,6 +31,7 @@ from crabtalk.events.tails import Event, Tail
 from crabtalk.ids import new_id
 from crabtalk.scheduling.chaining import inherited
 from crabtalk.scheduling.targets import AGENT_ITSELF, Owner, Runner, Targets, name_of
+from crabtalk.known_secrets import KNOWN
 from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.audit import Audit, AuditRow
 from crabtalk.store.interfaces.subscriptions import DeliveryRecord, SubscriptionRecord, Subscriptions
@@ -189,7 +190,7 @@ class Bus:
         if len(self._ended_chains) > _ENDED_CHAINS:
             self._ended_chains.popitem(last=False)
         logger.warning("a chain has ended: %s", reason, extra={"chain": chain.id, "agent": agent_id})
-        payload = as_payload(chain_ended_event(chain, reason, agent_id))
+        payload = as_payload(chain_ended_event(chain, KNOWN.text(reason), agent_id))
         self.announce(Prepared(Event(new_id(), CHAIN_ENDED, payload, self._clock.now_ms()), (), (), self))
 
     def announce(self, prepared: Prepared) -> None:

@@ -146,7 +146,7 @@ def test_a_reminder_survives_a_pulled_plug():
             client.put_harness(name="reminders", elf=elf, sha256=hashlib.sha256(elf).hexdigest())
             config = {"harnesses": [{"name": "reminders", **DECLARED}]}
             agent = client.create_agent(name="ann", config=json.dumps(config)).id
-            call(client, agent, "remind", when="in 3 seconds UTC", text="still here")
+            call(client, agent, "remind", when="in 6 seconds UTC", text="still here")
             call(client, agent, "remind", when="every weekday 08:00 Europe/Berlin", text="stand up")
             listed = call(client, agent, "list_reminders")
         daemon.kill()
