@@ -29,9 +29,9 @@ from crabtalk.events.matching import check_pattern, check_source, is_reserved
 from crabtalk.events.routes import MAX_OF_HARNESS, MAX_WAITING, Place, Queue, Routes
 from crabtalk.events.tails import Event, Tail
 from crabtalk.ids import new_id
+from crabtalk.known_secrets import KNOWN
 from crabtalk.scheduling.chaining import inherited
 from crabtalk.scheduling.targets import AGENT_ITSELF, Owner, Runner, Targets, name_of
-from crabtalk.known_secrets import KNOWN
 from crabtalk.store.engine import Engine, Write
 from crabtalk.store.interfaces.audit import Audit, AuditRow
 from crabtalk.store.interfaces.subscriptions import DeliveryRecord, SubscriptionRecord, Subscriptions
