@@ -265,9 +265,14 @@ class WakeService:
         if agent_ids is None:
             dues = self._records.keys(limit=limit)
         else:
-            most = None if harness is None else limit  # one harness's come in order
             dues = nsmallest(
-                limit, (due for one in agent_ids for due in self._records.dues(one, harness, most))
+                limit,
+                (
+                    due
+                    for agent_id in agent_ids
+                    for one in (self._records.harnesses_of(agent_id) if harness is None else [harness])
+                    for due in self._records.dues(agent_id, one, limit)  # which come in order
+                ),
             )
         found = (self._records.get(due.id) for due in dues)
         return (record for record in found if record is not None)

@@ -196,6 +196,20 @@ def test_owners_with_like_names_are_kept_apart(engine):
     assert (wakes.count("A"), wakes.count("A", "os"), wakes.count("C")) == (3, 1, 0)
 
 
+def test_the_harnesses_that_have_wakes_are_found_without_reading_all_wakes(engine, monkeypatch):
+    wakes = Wakes(engine)
+    names = ["", "0", "h", "h-x", "h.y", "h/z", "h0", "hh", "z"]
+    for n, harness in enumerate(names * 20):
+        engine.apply(wakes.insert(wake(f"W{n}", agent_id="A", harness=harness)))
+        engine.apply(wakes.insert(wake(f"V{n}", agent_id="AA", harness=f"{harness}b")))
+    read = []
+    scan_keys = engine.scan_keys
+    monkeypatch.setattr(engine, "scan_keys", lambda *args: read.append(found := scan_keys(*args)) or found)
+    assert sorted(wakes.harnesses_of("A")) == sorted(names)
+    assert sum(map(len, read)) == len(names)
+    assert list(wakes.harnesses_of("C")) == []
+
+
 def test_counting_and_listing_stop_at_a_limit(engine):
     wakes = Wakes(engine)
     for n in range(10):

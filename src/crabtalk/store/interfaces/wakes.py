@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
-from crabtalk.store.engine import Reader, Write, delete, entries, keys, put
+from crabtalk.store.engine import Reader, Write, delete, end_of, entries, keys, put
 from crabtalk.store.keys import DIGITS, key, parts_of, prefix, unescape
 from crabtalk.store.records import Codec
 
@@ -94,11 +94,17 @@ class Wakes:
         found = (self.get(parts_of(at)[-1]) for at in self._owned(agent_id, harness, limit))
         return [record for record in found if record is not None]
 
-    def dues(self, agent_id: str, harness: str | None = None, limit: int | None = None) -> Iterator[Due]:
-        """Walk the wakes of a harness by instant, or those of all of an agent's, one harness after the other.
+    def harnesses_of(self, agent_id: str) -> Iterator[str]:
+        """Walk the harnesses of an agent that have wakes: as many reads, however many wakes there are."""
+        of_agent = prefix("owner", agent_id)
+        after: bytes | None = None
+        while found := self._engine.scan_keys(COLUMN, of_agent, after, 1):
+            harness = parts_of(found[0])[2]
+            yield harness
+            after = end_of(prefix("owner", agent_id, harness))  # which is no key itself
 
-        Reads no records.
-        """
+    def dues(self, agent_id: str, harness: str, limit: int | None = None) -> Iterator[Due]:
+        """Walk the wakes of a harness by instant; reads no records."""
         for at in self._owned(agent_id, harness, limit):
             *_, at_ms, wake_id = parts_of(at)
             yield Due(int(at_ms), wake_id)
