@@ -8,6 +8,7 @@ Everything that reads a wake and then writes it holds the lock of its key, or of
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
@@ -62,6 +63,7 @@ class WakeService:
         self._locks = Locks()
         self._max_wakes = max_wakes
         self._stored = 0
+        self._made: Counter[Owner] = Counter()  # of those, by the harness itself
         self._running: dict[Owner, dict[str, WakeRecord]] = {}  # by id: claimed by this boot
         self._unreleased: set[str] = set()  # those of them that do not run, which the store did not take
         self._forgetting: dict[str, list[WakeRecord]] = {}  # by agent, until that is committed
@@ -73,7 +75,7 @@ class WakeService:
         Raises:
             StoreError: if the store does not work.
         """
-        self._stored = await trio.to_thread.run_sync(self._load)
+        self._stored, self._made = await trio.to_thread.run_sync(self._load)
 
     def on_earlier(self, listener: Callable[[], None]) -> None:
         """Have `listener` called when a wake was added that is due before all others."""
@@ -282,7 +284,7 @@ class WakeService:
         running = sum(map(len, self._running.values()))
         return WakeStatistics(self._stored, self.due.earliest(), running)
 
-    def _load(self) -> int:
+    def _load(self) -> tuple[int, Counter[Owner]]:
         after: Due | None = None
         stored = 0
         self.due.clear()
@@ -290,7 +292,7 @@ class WakeService:
             self.due.extend(page)
             stored += len(page)
             after = page[-1]
-        return stored
+        return stored, self._records.made()
 
     def _pending_of(self, owner: Owner) -> bytes:
         parts: list[bytes] = []
@@ -327,12 +329,12 @@ class WakeService:
     async def _store_new(self, record: WakeRecord, replaced: WakeRecord | None, limit: int | None) -> None:
         if replaced is None or (replaced.by, record.by) == ("client", "harness"):
             self._check_room(record, limit)
-        self._stored += 1  # at once: others are deciding meanwhile
+        self._count(record, 1)  # at once: others are deciding meanwhile
         try:
             with trio.CancelScope(shield=True):
                 await self._store.commit(self._records.insert(record, replaced))
         except BaseException:
-            self._stored -= 1
+            self._count(record, -1)
             raise
         if replaced is not None:
             self._gone(replaced)
@@ -349,18 +351,16 @@ class WakeService:
             raise Busy(f"{self._max_wakes} wakes are stored, which is the most")
         if limit is None:
             return
-        made = self._records.count_made(*owner, limit + len(running))
-        if made < limit:
+        if self._made[owner] < limit:
             return
-        running = [one for one in running if self._records.get(one.id) is not None]
         kept = sum(map(self._keeps_place, running))
-        if made - len(running) + kept >= limit:
+        if self._made[owner] - len(running) + kept >= limit:
             also = f", or the next ones of {kept} that run," if kept else ","
             raise Busy(f"{limit} wakes of harness `{owner[1]}` are pending{also} which is its most")
 
     def _keeps_place(self, running: WakeRecord) -> bool:
         """Report whether the next occurrence of a wake that runs is still to come."""
-        if running.key is None:
+        if running.key is None or self._records.get(running.id) is None:
             return False
         following = self._records.by_key(running.agent_id, running.harness, running.key)
         return following is None or following.by == "client"
@@ -368,7 +368,15 @@ class WakeService:
     def _gone(self, record: WakeRecord) -> None:
         self.due.discard(record.at_ms, record.id)
         self._unreleased.discard(record.id)
-        self._stored -= 1
+        self._count(record, -1)
+
+    def _count(self, record: WakeRecord, more: int) -> None:
+        self._stored += more
+        if record.by == "harness":
+            owner = _owner(record)
+            self._made[owner] += more
+            if not self._made[owner]:
+                del self._made[owner]
 
     def _unclaim(self, record: WakeRecord) -> None:
         owner = _owner(record)

@@ -13,6 +13,14 @@ from waking import START_MS, World, run_jumping
 pytestmark = pytest.mark.trio(run=run_jumping)
 
 
+@pytest.fixture(autouse=True)
+async def counted_right(world):
+    """Whatever a test did, what is counted has to be what the store has."""
+    yield
+    service, stored = world.wakes, Wakes(world.engine)
+    assert (service._stored, service._made) == (len(stored.keys()), stored.made())
+
+
 @pytest.fixture
 def schedule(world, natives):
     async def schedule(at_ms=START_MS + 10_000, payload=b"", key=None, **more):
@@ -56,6 +64,20 @@ async def test_the_target_has_to_be_there_and_export_on_wake(world, natives):
         await world.wakes.schedule(natives.me.id, "nobody", 0)
     with pytest.raises(BadRequest, match="no `on_wake`"):
         await world.wakes.schedule(natives.me.id, "mute", 0)
+
+
+async def test_a_limit_costs_no_more_the_nearer_it_is(world, schedule, monkeypatch):
+    """A harness may be allowed a hundred thousand: counting them each time would hold the daemon up."""
+    for _ in range(500):
+        await schedule(limit=100_000)
+    scan_keys, read = world.engine.scan_keys, []
+    monkeypatch.setattr(
+        world.engine, "scan_keys", lambda *args: read.append(found := scan_keys(*args)) or found
+    )
+    await schedule(limit=100_000)
+    with pytest.raises(Busy, match="501 wakes of harness `clockwork` are pending, which is its most"):
+        await schedule(limit=501)
+    assert sum(map(len, read)) == 0
 
 
 async def test_the_same_key_replaces(world, schedule):

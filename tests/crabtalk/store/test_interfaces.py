@@ -224,12 +224,14 @@ def test_what_a_harness_made_itself_is_counted_alone(engine):
     records = [wake(f"W{n}", at_ms=n, by="harness" if n < 4 else "client") for n in range(9)]
     for record in records:
         engine.apply(wakes.insert(record))
-    assert [wakes.count_made("01AGENT", "os", limit) for limit in (3, 40)] == [3, 4]
-    assert wakes.count_made("01AGENT", "o", 40) == 0
+    other = wake("V", harness="o/s%", by="harness")
+    engine.apply(wakes.insert(other))
+    assert wakes.made() == {("01AGENT", "os"): 4, ("01AGENT", "o/s%"): 1}
     assert engine.check() == []
+    engine.apply(wakes.remove(other))
     for record in records:
         engine.apply(wakes.remove(record))
-    assert engine.scan_keys("wake") == []
+    assert (engine.scan_keys("wake"), wakes.made()) == ([], {})
 
 
 def test_the_same_key_replaces_in_one_batch(engine):

@@ -6,9 +6,10 @@ counted alone; by its owner's key, while it is pending. A running wake keeps its
 after a crash finds it again, with the claim of the boot that ran it.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Final, Literal, NamedTuple
 
 from crabtalk.store.engine import Reader, Write, delete, end_of, entries, keys, put
@@ -113,9 +114,14 @@ class Wakes:
         """Return how many wakes a harness has, or all of an agent's; counts no further than `limit`."""
         return sum(1 for _ in self._owned(agent_id, harness, limit))
 
-    def count_made(self, agent_id: str, harness: str, limit: int) -> int:
-        """Return how many of a harness's wakes it scheduled itself; counts no further than `limit`."""
-        return sum(1 for _ in self._keys(("made", agent_id, harness), limit))
+    def made(self) -> Counter[tuple[str, str]]:
+        """Count all wakes that harnesses scheduled themselves, by agent and harness."""
+        found: Counter[tuple[str, str]] = Counter()
+        owners = (at.rpartition(b"/")[0] for at in keys(self._engine, COLUMN, prefix("made"), _PAGE))
+        for owner, theirs in groupby(owners):
+            _, agent_id, harness = parts_of(owner)
+            found[agent_id, harness] += sum(1 for _ in theirs)
+        return found
 
     def by_key(self, agent_id: str, harness: str, wake_key: str) -> WakeRecord | None:
         """Return the pending wake of this key, None if there is none."""
