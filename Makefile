@@ -109,8 +109,8 @@ debug-test: build
 	$(call copy-and-compile,RVCORE_DEBUG=1)
 	$(IN_VARIANT) $(abspath $(PY)) -m pytest -q --assert=plain $(CORE)
 
-# Leak detection is off: CPython itself keeps objects until the process ends. Reports go to files, since a sanitizer
-# ends the process in the middle of a test whose output is captured.
+# Leak detection is off: CPython itself keeps objects until the process ends. Reports go to files, or to a stderr that is
+# not captured, since a sanitizer ends the process in the middle of a test.
 REPORTS = $(abspath build/asan-test)/report
 asan-test: build
 	$(call copy-and-compile,RVCORE_SANITIZE=1)
@@ -118,7 +118,7 @@ asan-test: build
 	$(IN_VARIANT) LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
 	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(REPORTS) \
 	    UBSAN_OPTIONS=print_stacktrace=1:log_path=$(REPORTS) \
-	    $(abspath $(PY)) -m pytest -q --assert=plain $(CORE) || { cat $(REPORTS).* 2> /dev/null; exit 1; }
+	    $(abspath $(PY)) -m pytest -q --assert=plain --capture=sys $(CORE) || { cat $(REPORTS).* 2> /dev/null; exit 1; }
 
 # Functions without the GIL, so the interpreter loop, are not traced: that would take the GIL for every line.
 coverage: build

@@ -25,12 +25,14 @@ class Terminal:
         self._read_to = 0
         self.pid, self.master = pty.fork()
         if self.pid == 0:
-            os.environ.pop("NO_COLOR", None)
+            # The size is the terminal's, before the program can ask for it. Readline, which pytest imports,
+            # sets COLUMNS behind the back of `os.environ`; pytest's workers have inherited it.
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+            for name in ("NO_COLOR", "COLUMNS", "LINES"):
+                os.environ.pop(name, None)
             os.environ.update({"LC_ALL": "C.UTF-8", "TERM": "xterm-256color", **environment})
-            # Not `execv`: readline, which pytest imports, sets COLUMNS behind the back of `os.environ`.
             os.execve(command[0], command, os.environ)
         os.set_inheritable(self.master, False)  # else the next terminal's program keeps this one open
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     @property
     def text(self):

@@ -282,9 +282,12 @@ def file_name(bytes section, uint64_t offset, uint64_t index, bytes line_strings
     None where the header does not say.
     """
     cdef const uint8_t *start = section
-    cdef Reader reader = Reader(start + offset, start + len(section), False)
+    cdef Reader reader
     cdef Unit unit
-    if offset >= <uint64_t>len(section) or not read_unit(&reader, start, &unit):
+    if offset >= <uint64_t>len(section):  # before it is added to anything
+        return None
+    reader = Reader(start + offset, start + len(section), False)
+    if not read_unit(&reader, start, &unit):
         return None
     reader = Reader(start + unit.tables, unit.program, False)
     if unit.version >= 5:

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rvcore
@@ -369,6 +369,8 @@ def test_numbers_longer_than_64_bits_are_cut():
 
 
 @given(st.binary(max_size=400), st.integers(0, 1 << 64), st.integers(0, 1 << 40))
+@example(b"", (1 << 64) - 1, 0)
+@example(bytes(400), 1 << 63, 0)
 @settings(deadline=None)
 def test_any_bytes_are_walked_without_an_error(section, offset, index):
     assert set(find_lines(section, [BASE])) <= {BASE}
